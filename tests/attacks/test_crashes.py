@@ -3,6 +3,7 @@
 CI kills at a few points of two commands; ``make attack N=…`` at N points of every command, or all.
 """
 
+import multiprocessing
 import random
 import sys
 import zipfile
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from regraft.bench.engines.base import OutcomeStream, run_assignment
 from regraft.bench.engines.local import LocalEngine
 from regraft.bench.paper import experiment
 from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.protocol import worker
+from regraft.bench.protocol.training import Training
 from regraft.bench.protocol.worker import Assignment
 from regraft.data.banks import write_bank
 from tests.helpers import crashes
@@ -49,7 +53,8 @@ class Case:
     """A command on the files in a folder; ``before`` leaves what it finds in out.
 
     A command that ``resumes`` may also leave part of its work. What is to be ``deleted`` before a
-    rerun is a log of something that may not come back.
+    rerun is a log of something that may not come back. Killed is the command, or with ``in_worker``
+    its first worker.
     """
 
     name: str
@@ -57,6 +62,7 @@ class Case:
     before: tuple[tuple[str, ...], ...] = ()
     resumes: bool = False
     deleted: str = ""
+    in_worker: bool = False
     small: bool = False  # part of CI
 
 
@@ -94,6 +100,12 @@ CASES = [
     Case("export to torch", ("export", "model", "--to", "torchscript", "--out", "out/model.pt")),
     Case("train", (*TRAIN, "--out", "out"), resumes=True),
     Case("sweep", (*SWEEP.split(), "--out", "out"), resumes=True),
+    Case(
+        "sweep, its worker",
+        (*SWEEP.split(), "--workers", "1", "--out", "out"),
+        resumes=True,
+        in_worker=True,
+    ),
     Case("collect", ("collect", "runs", "--out", "out"), ((*TRAIN, "--out", "runs"),)),
     Case(
         "reproduce", ("reproduce", "cmnist", "--quick", "--data", ".", "--out", "out"), resumes=True
@@ -147,6 +159,11 @@ def with_model(inputs: Path) -> Path:
     return inputs
 
 
+def _save_always(*arguments: Any, save_every: float, **options: Any) -> Training:
+    """Make a training that keeps its state at every step, as a long one does every minute."""
+    return Training(*arguments, save_every=0.0, **options)
+
+
 def _run_here(engine: LocalEngine, assignments: Sequence[Assignment]) -> OutcomeStream:
     for assignment in assignments:
         yield run_assignment(assignment)
@@ -154,51 +171,61 @@ def _run_here(engine: LocalEngine, assignments: Sequence[Assignment]) -> Outcome
 
 @pytest.fixture
 def small_experiments(monkeypatch: pytest.MonkeyPatch, inputs: Path, api: FakeApi) -> None:
-    """Tiny digits pass for MNIST, training takes seconds, and sweeps work in this process."""
+    """Tiny digits pass for MNIST, and training takes seconds and is kept at every step."""
     for name, checksum in write_mnist(inputs, *draw_blobs()).items():
         monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
     monkeypatch.setitem(PRESETS, "paper", Preset("paper", steps=4, batch=8))
     monkeypatch.setattr(experiment, "RANKS", (1, 128))
-    monkeypatch.setattr(LocalEngine, "run", _run_here)
+    monkeypatch.setattr(worker, "Training", _save_always)
     api.answer = lambda request: message("A")
 
 
-def _points(operations: list[str], number: int) -> list[tuple[int, bool]]:
-    """Draw ``number`` points, or take all; those that flush to disk also with a torn write."""
-    places = [
+def _points(operations: list[str]) -> list[tuple[int, bool]]:
+    """List all points, those that flush to disk also with a torn write."""
+    return [
         (point, torn)
         for point, operation in enumerate(operations)
         for torn in ((False, True) if operation.startswith("fsync") else (False,))
     ]
-    return sorted(random.Random(1).sample(places, min(number, len(places))))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
-    case: Case, request: pytest.FixtureRequest, inputs: Path, tmp_path: Path
+    case: Case,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    inputs: Path,
+    tmp_path: Path,
 ) -> None:
     # The option is there only if this folder is named on the command line.
     number = request.config.getoption("--attack-number", default=None)
     if not (number or case.small):
         pytest.skip("make attack runs this")
     request.getfixturevalue("small_experiments")
+    if case.in_worker:  # forked, so that its operations can be counted
+        fork = multiprocessing.get_context("fork")
+        monkeypatch.setattr(multiprocessing, "get_context", lambda method: fork)
+    else:
+        monkeypatch.setattr(LocalEngine, "run", _run_here)
     if "model" in case.words:
         request.getfixturevalue("with_model")
     start = crashes.copy(inputs, tmp_path / "start")
     for words in case.before:
         assert crashes.run_forked(start, words)[0] == 0
     work = crashes.copy(start, tmp_path / "work")
-    code, operations = crashes.run_forked(work, case.words)
+    code, operations = crashes.run_forked(work, case.words, in_worker=case.in_worker)
     assert code == 0, (tmp_path / "work.log.err").read_text()
     old, new = crashes.read_tree(start / "out"), crashes.read_tree(work / "out")
     assert old != new and not crashes.list_temporaries(work)
     failures = []
-    points = _points(operations, number or SMALL)
+    every = _points(operations)
+    points = sorted(random.Random(1).sample(every, min(number or SMALL, len(every))))
     for point, torn in points:
         where = f"{operations[point]} ({point}{', torn' if torn else ''})"
         work = crashes.copy(start, tmp_path / "work")
-        code, _ = crashes.run_forked(work, case.words, point, torn)
-        if code != crashes.KILLED:
+        code, seen = crashes.run_forked(work, case.words, point, torn, case.in_worker)
+        # A command whose worker is killed goes on, and tells of it if that cost something.
+        if len(seen) != point or code not in ((0, 2) if case.in_worker else (crashes.KILLED,)):
             failures.append(f"not killed at {where}")
             continue
         crashes.recover(work / "out")
@@ -210,13 +237,14 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
         if code:
             error = (tmp_path / "work.log.err").read_text().splitlines()[-1:]
             failures.append(f"refused after a kill at {where}: {error}")
-        elif crashes.read_tree(work / "out") != new:
-            failures.append(f"another result after a kill at {where}")
+        elif (tree := crashes.read_tree(work / "out")) != new:
+            names = sorted(n for n in tree.keys() | new.keys() if tree.get(n) != new.get(n))
+            failures.append(f"other {names} after a kill at {where}")
         elif left := crashes.list_temporaries(work):
             failures.append(f"{left} left after a kill at {where}")
     print(
-        f"{case.name}: {len(operations)} file operations, killed at {len(points)} points, "
-        f"{len(failures)} failures"
+        f"{case.name}: {len(operations)} file operations, killed at {len(points)} of "
+        f"{len(every)} points, {len(failures)} failures"
     )
     assert not failures, "\n".join(failures)
 

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def restore(folder: Path, before: Mapping[str, bytes]) -> None:
+    """Take back what a command was told to write there."""
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path) not in before:
+            path.unlink()
+    for name, content in before.items():
+        Path(name).write_bytes(content)
 
 
 def attack(words: list[str]) -> Ran:
@@ -98,6 +108,10 @@ def test_every_command_in_this_process(
             faults.append(describe(seed, case, fault, ran) + text)
         for report in reports.glob(REPORTS):
             report.unlink()
+        told = [named for option, named in pairwise(case.words) if option == "--out"]
+        was_refused = ran is None or ran.code == 2
+        if not was_refused and any(named.startswith(str(shared["tmp"])) for named in told):
+            restore(shared["tmp"], before)
         shutil.rmtree(place)
     monkeypatch.chdir(tmp_path)
     print(show_tally("Inputs, in process", tally))

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from regraft.data.columns import Role
+from regraft.data.row_files import open_row_files
 from regraft.data.table_rows import read_rows
 from regraft.data.tables import TableError, read_table
 from tests.helpers.commands import run_apart
+from tests.helpers.errors import refused
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -20,6 +22,7 @@ COUNT_THREADS = """
 import os, sys
 from pathlib import Path
 from regraft.data.columns import Role
+from regraft.data.row_files import open_row_files
 from regraft.data.table_columns import read_columns
 from regraft.data.table_rows import read_rows
 import pyarrow.parquet
@@ -56,6 +59,26 @@ def test_labels_may_be_decimals_and_domains_dates(tmp_path: Path) -> None:
     assert table.domain.tolist() == ["2024-01-01"] * 2 + ["2024-01-02"] * 2
     streamed = [row.cells[0] for row in read_rows(path, [Role("label", "label")])]
     assert streamed == [0, 1, 0, 1]
+
+
+def test_bytes_are_texts_where_they_are_utf8(tmp_path: Path) -> None:
+    columns = {"x": [1.0, 2.0], "label": [b"yes", "né".encode()], "domain": ["a", "b"]}
+    table = read_table(write(tmp_path / "d.parquet", **columns))
+    assert table.y is not None and table.y.tolist() == ["yes", "né"]
+    codes, values = open_row_files(tmp_path, "label", "domain").read_codes("label", 0, 2)
+    assert [values[code] for code in codes] == ["yes", "né"]
+
+
+@pytest.mark.parametrize("column", ["label", "domain"])
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path, column: str) -> None:
+    columns = {"x": [1.0, 2.0], "label": ["y", "n"], "domain": ["a", "b"]} | {
+        column: [b"a", b"\xff"]
+    }
+    path = write(tmp_path / "d.parquet", **columns)
+    with refused(f"has bytes that are no text in UTF-8 for its {column}", path=path):
+        read_table(path)
+    with refused(f"has bytes that are no text in UTF-8 for its {column}", path=path):
+        open_row_files(tmp_path, "label", "domain").read_codes(column, 0, 2)
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.parquet"])

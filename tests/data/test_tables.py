@@ -348,6 +348,13 @@ def test_every_format_gives_the_same_features(tmp_path: Path, name: str) -> None
     np.testing.assert_allclose(table.unscaled()[:, 0], np.array(columns["age"], float))
 
 
+def test_labels_of_npz_files_may_be_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, X=np.zeros((2, 1)), label=np.array([b"no", b"yes"]), domain=["a", "b"])
+    table = read_table(path)
+    assert table.y is not None and table.y.tolist() == ["no", "yes"]
+
+
 def test_semicolons_separate_too_with_decimal_commas(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("label;domain;f0;f1\n1;a;0,5;x, y\n0;b;-2;z\n")
     table = read_table(tmp_path / "d.csv")

@@ -28,14 +28,28 @@ class Operations:
     """The file operations of this process in ``root``, counted from 0; one of them is the last.
 
     The process is killed before the operation ``last``. If that flushes a file to disk and
-    ``torn`` is true, half of what was not yet flushed is lost.
+    ``torn`` is true, half of what was not yet flushed is lost. Each operation is a line of ``log``,
+    for a worker does not live to tell. With ``in_worker`` those of the first process that this one
+    forks are counted instead.
     """
 
     root: str
+    log: int  # an open file
     last: int | None = None
     torn: bool = False
-    seen: list[str] = field(default_factory=list)
+    in_worker: bool = False
+    _number: int = 0
     _flushed: dict[str, int] = field(default_factory=dict)  # bytes by path
+
+    def __post_init__(self) -> None:
+        self._counts, self._has_worker = not self.in_worker, False
+        os.register_at_fork(after_in_parent=self._note_worker, after_in_child=self._enter_worker)
+
+    def _note_worker(self) -> None:
+        self._has_worker = True
+
+    def _enter_worker(self) -> None:
+        self._counts = self.in_worker and not self._has_worker
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
@@ -50,7 +64,7 @@ class Operations:
         path = os.readlink(f"/proc/self/fd/{descriptor}")
         size = os.fstat(descriptor).st_size
         flushed = self._flushed.get(path, self._flushed.get(os.path.relpath(path), size))
-        if self.torn and len(self.seen) == self.last and size > flushed:
+        if self.torn and self._counts and self._number == self.last and size > flushed:
             os.truncate(path, (flushed + size) // 2)
         self._count(f"fsync {path}")
 
@@ -58,33 +72,46 @@ class Operations:
         return not os.path.isabs(path) or path.startswith(self.root)
 
     def _count(self, operation: str) -> None:
-        if len(self.seen) == self.last:
+        if not self._counts:
+            return
+        if self._number == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
-        self.seen.append(operation)
+        self._number += 1
+        os.write(self.log, f"{operation}\n".encode())
 
 
 def run_forked(
-    folder: Path, words: Sequence[str], last: int | None = None, torn: bool = False
+    folder: Path,
+    words: Sequence[str],
+    last: int | None = None,
+    torn: bool = False,
+    in_worker: bool = False,
 ) -> tuple[int, list[str]]:
-    """Run ``regraft`` in ``folder``; return its exit code and its file operations there."""
+    """Run ``regraft`` in ``folder``; return its exit code and its file operations there.
+
+    With ``in_worker`` the operations are those of its first worker, which is also who is killed.
+    """
     log = folder.with_name(folder.name + ".log")
-    log.unlink(missing_ok=True)
     child = os.fork()
     if not child:
-        _run(folder, words, Operations(str(folder), last, torn), log)
+        _run(folder, words, log, (last, torn, in_worker))
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    seen = json.loads(log.read_text()) if log.exists() else []
-    return (KILLED if code == -signal.SIGKILL else code), seen
+    return (KILLED if code == -signal.SIGKILL else code), log.read_text().splitlines()
 
 
-def _run(folder: Path, words: Sequence[str], operations: Operations, log: Path) -> None:
+def _run(
+    folder: Path, words: Sequence[str], log: Path, kill: tuple[int | None, bool, bool]
+) -> None:
     """Be the forked process, which never returns."""
     code: Any = 99
     try:
         signal.alarm(_SECONDS)
         os.chdir(folder)
-        errors = os.open(str(log) + ".err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        seen, errors = (
+            os.open(str(log) + end, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for end in ("", ".err")
+        )
+        operations = Operations(str(folder), seen, *kill)
         for stream in (1, 2):
             os.dup2(errors, stream)
         sys.stdout, sys.stderr = (os.fdopen(stream, "w", closefd=False) for stream in (1, 2))
@@ -94,10 +121,8 @@ def _run(folder: Path, words: Sequence[str], operations: Operations, log: Path) 
     except SystemExit as ended:
         code = ended.code or 0
     finally:
-        operations.last = None
         sys.stdout.flush()
         sys.stderr.flush()
-        log.write_text(json.dumps(operations.seen))
         os._exit(code if isinstance(code, int) else 98)
 
 
@@ -112,6 +137,8 @@ def read_tree(folder: Path) -> dict[str, Any]:
                 content = b"a whole page" if content.rstrip().endswith(b"</html>") else content
             if path.suffix == ".pt":
                 content = _read_archive(path)
+            if path.suffix == ".safetensors":
+                content = _sort_header(content)
             if path.suffix == ".csv":
                 content = _without_seconds(content)
             tree[name.as_posix()] = _without_times(content) if _is_json(path) else content
@@ -124,6 +151,12 @@ def _read_archive(path: Path) -> bytes:
         names = sorted(archive.namelist())
         kept = [n for n in names if "/data/" in n or n.endswith((".py", ".pkl", ".json"))]
         return b"".join(archive.read(n) for n in kept)
+
+
+def _sort_header(content: bytes) -> bytes:
+    """Put the header of a safetensors file in order; the library draws that of its metadata."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.dumps(json.loads(content[8:end]), sort_keys=True).encode() + content[end:]
 
 
 def _without_seconds(content: bytes) -> bytes:

@@ -196,7 +196,7 @@ def _words(context: typer.Context) -> Iterator[str]:
             continue
         value = context.params[name]
         if parameter.param_type_name == "argument":
-            yield from map(str, value if isinstance(value, list) else [value])
+            yield from map(str, value if isinstance(value, list | tuple) else [value])
         elif isinstance(value, bool):
             yield parameter.opts[0] if value else parameter.secondary_opts[0]
         else:

@@ -69,6 +69,7 @@ def train(
     from regraft.bench.plugins import load_plugins
     from regraft.bench.protocol.jobs import Job, check_test_envs, find_origin, parse_overrides
     from regraft.bench.protocol.launch import check_plugins
+    from regraft.bench.protocol.results import last_record
     from regraft.bench.protocol.run_folder import ERROR
     from regraft.bench.protocol.worker import Assignment, perform
     from regraft.core.domains import check_device
@@ -119,7 +120,7 @@ def train(
             "the run was made before without keeping its model: for that, change --out.",
             stacklevel=2,
         )
-    record = folder.records()[-1]
+    record = last_record(folder)
     parts = {"in": "training part", "out": "validation part", "uda": "unlabelled part"}
     if not any(f"env{env}_uda_acc" in record for env in job.test_envs):
         del parts["uda"]

@@ -35,7 +35,7 @@ _ORDER = (
     *("embed", "reproduce", "download", "train", "sweep", "collect", "compare-sweeps"),
     *("doctor", "moral"),
 )
-# Of typer's own copy of click, or of click itself where typer is older.
+# Of typer's own copy of click.
 _UsageError: Any = typer.BadParameter.__base__
 
 

@@ -51,13 +51,19 @@ class Role:
     def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
         """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed.
 
-        A cell of several values is refused in any case.
+        Bytes become texts. Those that are none, and several values, are refused in any case.
         """
+        cells = [decode_cell(cell) if isinstance(cell, bytes) else cell for cell in cells]
         for row, cell in enumerate(cells, 1):
             if isinstance(cell, list | dict):
                 raise TableError(
                     f"row {row} of {path} has several values for its {self.option} (column "
                     f"{self.name!r}): write one."
+                )
+            if isinstance(cell, bytes):
+                raise TableError(
+                    f"row {row} of {path} has bytes that are no text in UTF-8 for its "
+                    f"{self.option} (column {self.name!r}): write a text or a number."
                 )
         if self.allowed:
             return cells
@@ -72,6 +78,14 @@ class Role:
             remedy = "fill them in or drop the rows"
         where = f"(column {self.name!r})"
         raise TableError(f"{which} no {self.option} {where}: {remedy}{self.gap}.")
+
+
+def decode_cell(cell: bytes) -> str | bytes:
+    """Return bytes in UTF-8 as the text that they are; others stay what they are."""
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return cell
 
 
 def tidy_domains(names: Sequence[Any]) -> list[Any]:

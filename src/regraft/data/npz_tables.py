@@ -132,9 +132,12 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     if Role(name, role.option, role.needed).find(path, arrays.files) is None:
         return None
     values = _npz_array(path, arrays, name)
-    if values.ndim == 1 and role.values(path, values.tolist()) is None:
+    if values.ndim != 1:
+        return values
+    cells = role.values(path, values.tolist())
+    if cells is None:
         return None
-    return values
+    return np.array(cells) if values.dtype.kind == "S" else values
 
 
 def _name_domains(path: Path, arrays: Any, domain: NDArray[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted
 from regraft.data.table_columns import parquet_block
-from regraft.data.table_rows import open_parquet
+from regraft.data.table_rows import open_parquet, plain_cells
 from regraft.estimators.column_kinds import Columns
 from regraft.estimators.table_features import take_rows
 from regraft.support.memory_map import find_mapping, released
@@ -69,14 +69,19 @@ class RowFiles:
             return codes, list(names)
         codes, known = np.empty(stop - start, np.int32), dict[Any, int]()
         at = 0
+        where = self.files[0] if len(self.files) == 1 else self.files[0].parent
         for batch in self._batches(start, stop, [name]):
             encoded = batch.column(name).dictionary_encode()
-            values = encoded.dictionary.to_pylist()
+            values = plain_cells(encoded.dictionary)
             if encoded.null_count or any(value is None or value != value for value in values):
-                where = self.files[0] if len(self.files) == 1 else self.files[0].parent
                 raise TableError(
                     f"a row of {where} after row {start + at} has no {column} "
                     f"(column {name!r}): fill it in or drop the row."
+                )
+            if any(isinstance(value, bytes) for value in values):
+                raise TableError(
+                    f"a row of {where} after row {start + at} has bytes that are no text in UTF-8 "
+                    f"for its {column} (column {name!r}): write a text or a number."
                 )
             translate = np.array([known.setdefault(value, len(known)) for value in values])
             codes[at : at + len(batch)] = translate[encoded.indices.to_numpy()]

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from regraft.data.columns import Role, TableError, is_missing
+from regraft.data.columns import Role, TableError, decode_cell, is_missing
 from regraft.support.csv_dialect import find_delimiter, read_decimals
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
@@ -25,7 +25,7 @@ _TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
 _LONGEST_LINE = 2**28  # bytes
 # A gzipped table may unpack to this many times its size, and to these bytes in any case.
 _MOST_GROWTH, _FREE_BYTES = 300, 2**28
-_PLAIN = (str, int, float, bytes, list, tuple, dict, set, type(None))  # of a cell of Parquet
+_PLAIN = (str, int, float, list, tuple, dict, set, type(None))  # of a cell of Parquet
 _PARQUET_ROWS = 1024  # in memory at once
 
 
@@ -227,13 +227,16 @@ def open_parquet(path: Path) -> Iterator[Any]:
 def plain_cells(column: Any) -> list[Any]:
     """Return a column of Parquet as Python has it: decimals are numbers, dates and such are texts.
 
-    Cells that hold several values stay as they are, for others to refuse.
+    So are bytes in UTF-8, since not every writer marks texts. Other bytes, and cells that hold
+    several values, stay as they are, for others to refuse.
     """
     cells: list[Any] = column.to_pylist()
     return [cell if isinstance(cell, _PLAIN) else _plain_cell(cell) for cell in cells]
 
 
-def _plain_cell(cell: Any) -> int | float | str:
+def _plain_cell(cell: Any) -> int | float | str | bytes:
+    if isinstance(cell, bytes):
+        return decode_cell(cell)
     if not isinstance(cell, Decimal):
         return str(cell)
     return int(cell) if cell.is_finite() and cell == int(cell) else float(cell)

@@ -6,6 +6,7 @@ else, functions above all, is refused.
 
 from __future__ import annotations
 
+from collections import UserList
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,8 @@ class _Writer:
             return {_TAG: "float", "value": value.hex()}
         if isinstance(value, np.ndarray):
             return self._write_array(value)
+        if isinstance(value, UserList):  # the columns that remain, in scikit-learn 1.6
+            value = value.data
         if isinstance(value, list):
             return [self.write(item) for item in value]
         if isinstance(value, tuple):

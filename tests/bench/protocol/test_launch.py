@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from regraft.bench.engines.base import OutcomeStream
+from regraft.bench.engines.base import OutcomeStream, mark_lost
 from regraft.bench.protocol.jobs import Job
-from regraft.bench.protocol.launch import Tally, check_folder, launch
+from regraft.bench.protocol.launch import Tally, check_folder, check_plugins, launch
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
 from tests.helpers.commands import apart
@@ -225,6 +225,23 @@ def test_a_killed_sweep_is_completed_as_if_nothing_had_happened(data: Path, tmp_
     assert total - sum(before.values()) <= len(engine.did) <= total - sum(before.values()) + 2
 
 
+@pytest.mark.parametrize("again", ["launch", "perform", "lost"])
+def test_a_checkpoint_left_beside_a_finished_run_is_removed(
+    data: Path, tmp_path: Path, again: str
+) -> None:
+    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
+    assignment = Assignment((job,), tmp_path, data)
+    perform(assignment)
+    assignment.folder(job).save(0, {})  # as if killed before it was removed
+    if again == "launch":
+        launch([job], out=tmp_path, engine=Here(), data=data)
+    elif again == "perform":
+        perform(assignment)
+    else:
+        mark_lost(assignment, "it died.")
+    check_whole(tmp_path, [job])
+
+
 def test_a_folder_with_the_same_runs_otherwise_is_refused(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", test_envs=[0])
     check_folder(tmp_path / "missing", jobs)
@@ -233,5 +250,14 @@ def test_a_folder_with_the_same_runs_otherwise_is_refused(data: Path, tmp_path: 
     (tmp_path / "other" / "results.jsonl").write_text('{"step": 0}\n')
     check_folder(tmp_path, jobs)
     check_folder(tmp_path, make_jobs(data, "ERM", test_envs=[0, 1], n_hparams=3))
+    for args in (
+        '{"dataset": [], "algorithm": "ERM", "test_envs": [], "trial_seed": 0, "hparams_seed": 0}',
+        "[]",
+        "1",
+    ):  # damaged
+        line = f'{{"step": 0, "args": {args}}}\n'
+        (tmp_path / "other" / "results.jsonl").write_text(line)
+        check_folder(tmp_path, jobs)
+        check_plugins(tmp_path, [replace(job, origin="a plugin", steps=31) for job in jobs])
     with pytest.raises(ValueError, match=r"with other settings or data, such as .*: choose"):
         check_folder(tmp_path, make_jobs(data, "ERM", test_envs=[0], steps=31))

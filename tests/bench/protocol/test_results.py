@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from regraft.bench.protocol.results import Damage, Results, read_results, run_key
+from regraft.bench.protocol.results import Damage, Results, last_record, read_results, run_key
+from regraft.bench.protocol.run_folder import RunFolder
 from tests.helpers.errors import refused
 
 
@@ -90,6 +91,20 @@ def test_damaged_lines_are_told(tmp_path: Path, line: dict[str, Any] | str, reas
     assert results.records == [record(0), record(100)]
     assert results.damaged == [Damage(path, 3, reason)]
     assert str(results.damaged[0]) == f"{path} line 3: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("?", "it has no records"), (record(args=[]), "args is not an object")],
+)
+def test_the_last_record_of_a_damaged_run_is_refused(
+    tmp_path: Path, line: dict[str, Any] | str, reason: str
+) -> None:
+    write(tmp_path, line)
+    with refused(rf"is damaged \({reason}\): remove it to run it again\.$"):
+        last_record(RunFolder(tmp_path, "run"))
+    write(tmp_path, line, record(100, loss=1.0))
+    assert last_record(RunFolder(tmp_path, "run")) == record(100, loss=1.0)
 
 
 def test_a_torn_last_line_is_told_and_a_whole_one_kept(tmp_path: Path) -> None:

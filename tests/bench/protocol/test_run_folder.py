@@ -84,6 +84,19 @@ def test_without_its_checkpoint_a_run_starts_again(tmp_path: Path, kept: str) ->
     assert folder.records() == []
 
 
+@pytest.mark.parametrize("line", [b"{?}\n", b'{"loss": 1}\n', b'{"step": "1"}\n', b"[]\n"])
+def test_with_a_damaged_line_a_run_starts_again(tmp_path: Path, line: bytes) -> None:
+    folder = started(tmp_path, 0, 100, 200)
+    folder.save(100, STATE)
+    path = tmp_path / "results.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + line + lines[2])
+    assert folder.records() == [record(0), record(200)]
+    with pytest.warns(UserWarning, match=r"results\.jsonl is damaged and is made again\.$"):
+        assert folder.resume() is None
+    assert folder.records() == []
+
+
 @given(st.integers(0, 120))
 def test_a_torn_file_loses_only_what_was_torn(length: int) -> None:
     with TemporaryDirectory() as place:
@@ -98,6 +111,14 @@ def test_a_torn_file_loses_only_what_was_torn(length: int) -> None:
         folder.append(record(300))
         assert folder.records()[-1] == record(300)
         assert len(folder.records()) == whole + 1
+
+
+def test_a_checkpoint_left_beside_a_finished_run_is_removed(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    folder.finish(None, {})
+    folder.save(0, STATE)  # as if killed before it was removed
+    folder.clear()
+    assert not (tmp_path / "checkpoint.safetensors").exists()
 
 
 @pytest.mark.parametrize("model", [None, STATE], ids=["no model", "a model"])

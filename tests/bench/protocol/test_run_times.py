@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ def test_the_rest_takes_as_long_as_what_is_done(tmp_path: Path) -> None:
     for job, step_time in zip(jobs[:2], (0.5, 1.5), strict=True):
         folder = tmp_path / job.id
         folder.mkdir()
-        records = [{"step": step, "step_time": step_time} for step in (0, 3)]
+        records: list[dict[str, Any]] = [{"step": step, "step_time": step_time} for step in (0, 3)]
+        records.append({"step": 4, "step_time": "?"})  # damaged, and left out
         (folder / "results.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
         (folder / "done").touch()
     # Four steps of half a second and of one and a half: four seconds a run, and one ERM is left.

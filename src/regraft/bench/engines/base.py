@@ -68,6 +68,7 @@ def mark_lost(assignment: Assignment, message: str) -> list[Outcome]:
         folder = assignment.folder(job)
         with folder.claim() as is_free:
             if folder.is_done:
+                folder.clear()
                 outcomes.append(Outcome(job, "done"))
             elif not is_free:
                 outcomes.append(Outcome(job, "held"))

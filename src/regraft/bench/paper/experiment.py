@@ -25,6 +25,7 @@ from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.report import accuracy_table, write_tables
 from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
 from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.results import last_record
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.selection import RULES, Selection
 from regraft.bench.protocol.spaces import draw_configuration
@@ -247,9 +248,7 @@ def conduct(
         on_progress("writing tables and figures")
         found = []
         for run in chain(*runs.values()):
-            if not (written := run.folder.records()):
-                raise ValueError(f"{run.folder.path} is damaged: remove it to run it again.")
-            found.append((run, written[-1]))
+            found.append((run, last_record(run.folder)))
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
         select = RULES["training-domain"].select

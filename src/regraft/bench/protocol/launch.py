@@ -133,7 +133,9 @@ def check_plugins(out: Path, jobs: Sequence[Job]) -> None:
     """Raise ``ValueError`` if ``out`` has one of ``jobs`` by another version of a plugin."""
     origins = {_without_plugin(job.args): job.origin for job in jobs if job.origin}
     for path in sorted(out.glob(f"*/{RESULTS}")) if origins else ():
-        args = (_first_record(path) or {}).get("args", {})
+        args = (_first_record(path) or {}).get("args")
+        if not isinstance(args, dict):
+            continue
         now = origins.get(_without_plugin(args))
         if now is not None and args.get(PLUGIN) != now:
             raise ValueError(
@@ -148,7 +150,12 @@ class _Book:
     def __init__(self, jobs: Sequence[Job], out: Path) -> None:
         self._start = time.perf_counter()
         self._folders = {job: RunFolder(out / job.id, job.id) for job in jobs}
-        self.left = [job for job, folder in self._folders.items() if not folder.is_done]
+        self.left = []
+        for job, folder in self._folders.items():
+            if folder.is_done:
+                folder.clear()
+            else:
+                self.left.append(job)
         self._done = self._done_before = len(self._folders) - len(self.left)
         self._failed: list[Outcome] = []
         self._held: list[Job] = []
@@ -218,7 +225,9 @@ def _group_size(n: int, workers: int | None, device: str, together: int | None) 
 def _recorded_key(path: Path) -> RunKey | None:
     """Return the run of a file's first record, None if it has no whole one."""
     try:
-        return run_key(_first_record(path) or {})
+        key = run_key(_first_record(path) or {})
+        hash(key)  # not of lists, which damage may leave
+        return key
     except (KeyError, TypeError, ValueError):
         return None
 

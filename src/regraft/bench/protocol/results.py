@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regraft.bench.protocol.run_folder import DONE, RESULTS
+from regraft.bench.protocol.run_folder import DONE, RESULTS, RunFolder
 from regraft.bench.protocol.selection import Record, count_environments
 from regraft.support.json_files import parse_object, read_lines
 
@@ -97,6 +97,20 @@ def read_results(folder: Path, *, every_line: bool = False) -> Results:
     return Results(records, len(owners), unfinished, damaged, frozenset(open_runs))
 
 
+def last_record(folder: RunFolder) -> dict[str, Any]:
+    """Return the last record of a run that is done; ``ValueError`` with one sentence if damaged."""
+    records = folder.records()
+    try:
+        if not records:
+            raise ValueError("it has no records")
+        check_record(records[-1])
+    except ValueError as error:
+        raise ValueError(
+            f"{folder.path} is damaged ({error}): remove it to run it again."
+        ) from None
+    return records[-1]
+
+
 def _describe(key: RunKey) -> str:
     envs = " and ".join(map(str, sorted(key.test_envs)))
     return (
@@ -131,7 +145,11 @@ def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int
 
 def _parse(line: bytes) -> dict[str, Any]:
     """Return the part of a record that is kept; raise ``ValueError`` with a reason."""
-    record = parse_object(line)
+    return check_record(parse_object(line))
+
+
+def check_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what every record has; raise ``ValueError`` with the reason if this is none."""
     for name, kind in {"step": int, "hparams": dict, "args": dict}.items():
         _check_type(record, name, kind)
     for name, kind in _ARGS.items():

@@ -8,6 +8,7 @@ Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation an
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,14 +54,19 @@ class RunFolder:
     def resume(self) -> tuple[int, dict[str, Tensor]] | None:
         """Return the last step and the state of the latest checkpoint, None if there is none.
 
-        Records of later steps, whole or torn, are dropped, for they are made again.
+        Records of later steps, whole or torn, are dropped, for they are made again. If one among
+        them was damaged since, nobody knows of which step it is, and the run starts over.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.path)
         (self.path / ERROR).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})
+        lines = list(self._whole_lines())
+        if kept is not None and any(record is None for _, record in lines):
+            warnings.warn(f"{self._results} is damaged and is made again.", stacklevel=2)
+            kept = None
         last = -1 if kept is None else int(kept.pop(_STEP))
-        content = b"".join(line for line, rec in self._whole_lines() if rec[_STEP] <= last)
+        content = b"".join(line for line, rec in lines if rec is not None and rec[_STEP] <= last)
         if self._results.exists() and self._results.read_bytes() != content:
             write_bytes(self._results, content)
         return None if kept is None else (last, kept)
@@ -86,6 +92,11 @@ class RunFolder:
         (self.path / DONE).touch()  # lost in a power cut, it costs a repetition and no record
         self._checkpoint.unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Remove the checkpoint that a kill at the very end left beside a run that is done."""
+        with suppress(OSError):  # it costs room only
+            self._checkpoint.unlink(missing_ok=True)
+
     def fail(self, message: str) -> None:
         """Leave a note of why the run stopped."""
         write_text(self.path / ERROR, message + "\n")
@@ -99,17 +110,19 @@ class RunFolder:
 
     def records(self) -> list[dict[str, Any]]:
         """Return all whole records, in the order of their steps."""
-        return [record for _, record in self._whole_lines()]
+        return [record for _, record in self._whole_lines() if record is not None]
 
-    def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """Yield the lines that are whole records; torn and damaged ones are left out."""
+    def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+        """Yield the lines and their records, None for what is no record; not what is torn."""
         for line in read_lines(self._results):
+            if not line.is_whole:
+                return
             try:
                 record = parse_object(line.content)
             except ValueError:
+                yield line.content, None
                 continue
-            if line.is_whole and _STEP in record:
-                yield line.content, record
+            yield line.content, record if type(record.get(_STEP)) is int else None
 
 
 def look_anew(folder: Path) -> None:

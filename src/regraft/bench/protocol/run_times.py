@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
+from regraft.support.schema import SECONDS
 
 
 def estimate_seconds(jobs: Sequence[Job], out: Path) -> tuple[float, int]:
@@ -33,6 +34,8 @@ def _run_seconds(folder: RunFolder) -> float:
     """Sum the time of all steps and evaluations, of which records have the mean over steps."""
     total, before = 0.0, -1
     for record in folder.records():
+        if not SECONDS.fits(record.get("step_time")):  # damaged
+            continue
         total += record["step_time"] * (record["step"] - before)
         before = record["step"]
     return total

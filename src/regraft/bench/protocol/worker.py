@@ -72,6 +72,7 @@ def perform(
                 is_ours = folder.is_done or claims.enter_context(folder.claim())
                 # Asked again, for another worker may have finished it before the claim.
                 if folder.is_done:
+                    folder.clear()
                     outcomes[job] = Outcome(job, "done")
                 elif not is_ours:
                     outcomes[job] = Outcome(job, "held")
