@@ -91,7 +91,7 @@ ERRORS: list[tuple[str, str]] = [
     (f"{IMAGES} --encoder x", "no image encoder 'x': choose efficientnet_lite0"),
     ("reproduce officehome --data {tmp}/pacs", "OfficeHome has 65 classes but"),
     (f"{TRAIN} --algorithm Erm", "algorithm is 'Erm': choose from ADRMX, ANDMask, ARM,"),
-    (f"{TRAIN} --dataset tou", "dataset is 'tou': choose from ColoredMNIST, DomainNet,"),
+    (f"{TRAIN} --dataset tou", "dataset is 'tou': choose from ColoredMNIST, Debug224, Debug28,"),
     (f"{TRAIN} --dataset PACS", "there is no folder"),
     (f"{TRAIN} --hparams '{{{{lr: 1}}}}'", "pass a JSON object"),
     (f"{TRAIN} --hparams '{{{{\"l\": 1}}}}'", "hparams name 'l', which nothing reads"),
