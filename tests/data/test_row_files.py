@@ -117,6 +117,8 @@ def test_what_is_not_read_of_a_folder_is_told(folder: Path) -> None:
     before = open_row_files(folder, "label", "domain").n_rows
     first = min(folder.glob("*.parquet"))
     first.rename(first.with_suffix(".PARQUET"))
+    last = max(folder.glob("*.parquet"))
+    last.rename(last.with_name(f"_{last.name}"))
     (folder / "_SUCCESS").touch()
     assert open_row_files(folder, "label", "domain").n_rows == before
     (folder / "more").mkdir()

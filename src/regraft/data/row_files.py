@@ -173,15 +173,18 @@ def open_row_files(
 def _list_files(path: Path) -> tuple[Path, ...]:
     """Return the Parquet files of a table in the order of their names; warn of what is not read."""
     if not path.is_dir():
-        if path.suffix.lower() == _SUFFIX:
+        if _is_parquet(path):
             return (path,)
         raise TableError(
             f"{path} is neither a bank nor a folder of Parquet files, which engines read in parts: "
             "convert it, or leave out --engine."
         )
-    entries = sorted(each for each in path.iterdir() if not each.name.startswith((".", "_")))
-    files = tuple(each for each in entries if each.suffix.lower() == _SUFFIX and not each.is_dir())
-    others = [each.name for each in entries if each not in files]
+    files, others = list[Path](), list[str]()
+    for entry in sorted(path.iterdir()):
+        if _is_parquet(entry):
+            files.append(entry)
+        elif not entry.name.startswith((".", "_")):  # what programs leave beside their tables
+            others.append(entry.name)
     if not files:
         raise TableError(
             f"{path} holds no files that end in {_SUFFIX}, which engines read in parts, and "
@@ -193,7 +196,12 @@ def _list_files(path: Path) -> tuple[Path, ...]:
             f"read: only its own files that end in {_SUFFIX} are.",
             stacklevel=2,
         )
-    return files
+    return tuple(files)
+
+
+def _is_parquet(path: Path) -> bool:
+    """Return whether the name of a file says that it is of Parquet."""
+    return path.suffix.lower() == _SUFFIX and not path.is_dir()
 
 
 def _compare_columns(own: Sequence[str], names: Sequence[str]) -> str:
@@ -206,7 +214,7 @@ def _compare_columns(own: Sequence[str], names: Sequence[str]) -> str:
 
 def refuse_parts(path: Path) -> None:
     """Raise ``TableError`` for a folder of Parquet files, which only engines read."""
-    if path.is_dir() and any(path.glob(f"*{_SUFFIX}")):
+    if path.is_dir() and any(map(_is_parquet, path.iterdir())):
         raise TableError(
             f"{path} is a folder of Parquet files, which fit, abduct, audit and place read in "
             "parts: add --engine local there, or pass one of the files."
