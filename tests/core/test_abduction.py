@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import ortho_group
 from sklearn.metrics import roc_auc_score
 
@@ -144,6 +145,24 @@ def test_a_group_that_only_one_source_has_is_named() -> None:
     found = abduct(data.X, data.y, data.sample_domain)
     assert found.n_groups >= 2
     assert any("only source 1 has group 0" in words for words in found.warnings)
+
+
+def _two_factors(gap: float, seed: int, n: int = 20_000) -> tuple[NDArray[np.generic], ...]:
+    """Draw two sources that differ in one factor, and by ``gap`` in the share of another."""
+    random = np.random.default_rng(seed)
+    domain, y = np.repeat([0, 1], n // 2), random.integers(0, 2, n)
+    first = random.random(n) < np.where(domain == 0, 0.8, 0.4)
+    second = random.random(n) < np.where(domain == 0, 0.5 + gap, 0.5)
+    noise = random.normal(size=(2, n)) / 10
+    X = np.column_stack([5 * first + noise[0], 3 * second + noise[1], random.normal(size=n) + y])
+    return X, y, domain
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_third_group_tells_more_than_a_trifle(seed: int) -> None:
+    # With so many rows even the smaller gap may be beyond noise (3.3 standard errors in seed 1).
+    assert _find(*_two_factors(0.06, seed)).n_groups == 2
+    assert _find(*_two_factors(0.2, seed)).n_groups == 3
 
 
 def test_hard_shapes() -> None:

@@ -41,6 +41,7 @@ MAX_COMPONENTS = 128
 _ROUNDS = 2  # of sharpening
 _SHARE_FLOOR = 1e-3  # keeps the likelihood of a source finite where a group lacks it
 _STANDARD_ERRORS = 2.0  # by which a third group must be better than two
+_LEAST_SHARE = 0.05  # of the gain that it must add: with very many rows, anything is significant
 # A source whose rows are in a group at a smaller share than this does not have the group.
 SMALLEST_SHARE = 0.02
 
@@ -259,7 +260,7 @@ def _fill_in(
 def _choose(regression: DomainRegression, scores: Scores, tells: Tensor) -> _Candidate:
     """Return the rounds of sharpening and the number of groups of the largest gain.
 
-    More groups must be better than fewer by two paired standard errors.
+    More groups must be better than fewer by two paired standard errors, and not by a trifle.
     """
     rows = regression.rows
     best = _group(rows, scores, 2)
@@ -274,7 +275,11 @@ def _choose(regression: DomainRegression, scores: Scores, tells: Tensor) -> _Can
     for n_groups in range(3, MAX_GROUPS + 1):
         more = _group(rows, best.scores, n_groups)
         difference = more.gain - best.gain
-        if _mean(difference, rows) <= _STANDARD_ERRORS * _standard_error(difference, rows):
+        needed = max(
+            _STANDARD_ERRORS * _standard_error(difference, rows),
+            _LEAST_SHARE * _mean(best.gain, rows),
+        )
+        if _mean(difference, rows) <= needed:
             break
         best = more
     return best
