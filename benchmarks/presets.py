@@ -56,7 +56,7 @@ def main() -> None:
         phase1 = PhaseOne(COLORED_MNIST, trainer, mark, args.out)
         jobs = [phase1.job(env, 0) for env in range(len(ENVIRONMENTS))]
         checkpoints = phase1.checkpoints(jobs, lambda _: None)
-        values = [source_loss(phase1.features(job, checkpoints[job])) for job in jobs]
+        values = [source_loss(phase1.features(job, checkpoints[job]).open()) for job in jobs]
         rows.append([preset.name, *(f"{v:.4f}" for v in values), f"{sum(values) / 3:.4f}"])
         print(*rows[-1], flush=True)
     print("\n" + table(["preset", *(f"{env} held out" for env in ENVIRONMENTS), "mean"], rows))

@@ -142,7 +142,7 @@ def load_features(
     phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(images, digits), out)
     jobs = [phase1.job(env, 0) for env in envs]
     checkpoints = phase1.checkpoints(jobs, print)
-    return [phase1.features(job, checkpoints[job]) for job in jobs]
+    return [phase1.features(job, checkpoints[job]).open() for job in jobs]
 
 
 def perform(task: Task) -> dict[str, Any]:

@@ -235,15 +235,15 @@ def test_features_are_those_of_their_checkpoint(data: Path, tmp_path: Path) -> N
     told: list[str] = []
     checkpoints = phase1.checkpoints(JOBS, told.append)
     assert told[-1] == "Phase 1, steps: 2 of 2"
-    first = phase1.features(JOBS[0], checkpoints[JOBS[0]])
+    first = phase1.features(JOBS[0], checkpoints[JOBS[0]]).open()
     assert [X.shape for X in first.X] == [(21, 8)] * 4 and first.head.shape == (7, 9)
     assert first.test_env == 3 and first.sources == [0, 1, 2]
     assert all(y.tolist() == [label for label in range(7) for _ in range(3)] for y in first.y)
-    other = phase1.features(JOBS[1], checkpoints[JOBS[1]])
+    other = phase1.features(JOBS[1], checkpoints[JOBS[1]]).open()
     assert not torch.equal(other.rows_in[0], first.rows_in[0])  # another trial, another split
     assert not torch.equal(other.X[0], first.X[0])
     written = (tmp_path / "features").stat().st_mtime_ns
-    again = make_phase1(data, tmp_path, steps=1).features(JOBS[0], checkpoints[JOBS[0]])
+    again = make_phase1(data, tmp_path, steps=1).features(JOBS[0], checkpoints[JOBS[0]]).open()
     assert torch.equal(again.X[2], first.X[2])
     assert (tmp_path / "features").stat().st_mtime_ns == written
 

@@ -160,11 +160,11 @@ def test_features_are_those_of_their_checkpoint(blobs: Digits, tmp_path: Path) -
     phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(*blobs), tmp_path)
     job = phase1.job(test_env=1, trial=4)
     checkpoint = phase1.checkpoints([job], lambda _: None)[job]
-    first = phase1.features(job, checkpoint)
+    first = phase1.features(job, checkpoint).open()
     assert [len(X) for X in first.X] == [len(y) for y in first.y] == [200, 200, 200]
     assert first.head.shape == (2, 129) and first.test_env == 1 and first.sources == [0, 2]
     for env in range(3):
         rows = torch.cat([first.rows_in[env], first.rows_out[env]])
         assert rows.sort().values.equal(torch.arange(200)) and len(first.rows_out[env]) == 40
     other = checkpoint | {"0.0.weight": checkpoint["0.0.weight"] + 1}
-    assert not torch.equal(phase1.features(job, other).X[0], first.X[0])
+    assert not torch.equal(phase1.features(job, other).open().X[0], first.X[0])

@@ -125,6 +125,11 @@ def _describe_exit(exit_code: int | None) -> str:
 def _default_workers(device: torch.device) -> int:
     if device.type == "cuda":
         return max(1, torch.cuda.device_count() if device.index is None else 1)
+    return count_cores()
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -6,7 +6,7 @@ import json
 import platform
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -21,15 +21,15 @@ from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.figures import RankCurves, group_runs, sweep_figures
 from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.phase1 import PhaseOne
+from regraft.bench.paper.phase2 import PlannedRun, choose_players, play_runs
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.report import accuracy_table, write_tables
 from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.results import last_record
-from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.selection import RULES, Selection
 from regraft.bench.protocol.spaces import draw_configuration
-from regraft.bench.protocol.worker import Assignment, perform
+from regraft.bench.protocol.worker import Assignment
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.support.extras import MissingExtra
@@ -117,24 +117,6 @@ def _risks_by_share(checkpoints: Sequence[Mapping[str, Any]]) -> Iterator[list[f
     last = max(point["step"] for point in checkpoints)
     for point in checkpoints:
         yield [point["step"] / last if last else 0, point["source_risk"], point["target_risk"]]
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run of the protocol, and the part of the experiment that its time counts for."""
-
-    part: str  # PHASE_2 or RANK_SWEEP
-    assignment: Assignment  # of this run alone
-
-    @property
-    def job(self) -> Job:
-        """What the run is."""
-        return self.assignment.jobs[0]
-
-    @property
-    def folder(self) -> RunFolder:
-        """Where it is written."""
-        return self.assignment.folder(self.job)
 
 
 @dataclass(frozen=True)
@@ -243,7 +225,7 @@ def conduct(
     """Finish the runs of ``plan``, alone in its folder, and write tables, figures and timings."""
     phase1.remove_unfinished()
     runs = {job: plan.runs(job) for job in plan.jobs(phase1)}
-    _perform(runs, phase1, plan.family, watch, on_progress)
+    _perform(runs, phase1, plan, watch, on_progress)
     with watch.part(REPORT):
         on_progress("writing tables and figures")
         found = []
@@ -286,7 +268,7 @@ def _of_algorithm(records: Iterable[dict[str, Any]], name: str) -> list[dict[str
 def _perform(
     runs: Mapping[Job, Sequence[PlannedRun]],
     phase1: PhaseOne,
-    family: GameFamily,
+    plan: ExperimentPlan,
     watch: Stopwatch,
     on_progress: OnProgress,
 ) -> None:
@@ -299,19 +281,24 @@ def _perform(
     countdown = Countdown("features", len(pending))
     for job in pending:
         with watch.part(FEATURES):
-            features[job] = phase1.features(job, checkpoints[job], family)
+            features[job] = phase1.features(job, checkpoints[job], plan.family)
         on_progress(countdown.next())
 
     total, left = (sum(map(len, lists.values())) for lists in (runs, missing))
     countdown = Countdown("Phase 2, runs", total, done=total - left)
-    for job in pending:
-        dataset = features.pop(job)  # what its runs share is forgotten after them
-        for run in missing[job]:
-            with watch.part(run.part):
-                (outcome,) = perform(run.assignment, dataset=dataset)
-            if outcome.state != "done":
-                raise ValueError(f"{outcome.job.label}: {outcome.message}")
-            on_progress(countdown.next())
+    if not left:
+        return
+    size = next(iter(features.values())).open().size
+    players = choose_players(plan.family, plan.device, left, size)
+    for part in (PHASE_2, RANK_SWEEP):
+        asked = {
+            features[job]: [run for run in missing[job] if run.part == part] for job in pending
+        }
+        with watch.part(part), closing(play_runs(asked, players)) as outcomes:
+            for outcome in outcomes:
+                if outcome.state != "done":
+                    raise ValueError(f"{outcome.job.label}: {outcome.message}")
+                on_progress(countdown.next())
 
 
 @contextmanager

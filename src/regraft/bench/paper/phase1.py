@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.bench.algorithms.games import GameFamily
 from regraft.bench.paper.benchmark import Benchmark
-from regraft.bench.paper.trained_features import CRO, TrainedFeatures
+from regraft.bench.paper.trained_features import CRO, HEAD, KeptFeatures
 from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.bench.protocol.jobs import Job
 from regraft.support.digests import digest_parts, digest_text
@@ -90,27 +90,26 @@ class PhaseOne:
         return found
 
     def features(
-        self, job: Job, checkpoint: Checkpoint, family: GameFamily = "hull"
-    ) -> TrainedFeatures:
-        """Return what the runs of a job see, after computing what is missing or damaged."""
+        self, job: Job, checkpoint: Checkpoint, family: GameFamily = "hull", device: str = "cpu"
+    ) -> KeptFeatures:
+        """Return what the runs of a job see, after computing what is missing or damaged.
+
+        What the runs share is computed on ``device``.
+        """
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
         digest = digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))
         path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": digest}
         kept = read_cache(path, key)
-        if kept is None:
+        if kept is None or HEAD not in kept:
             X, y = self.trainer.embed(job, checkpoint)
-            kept = {f"X{env}": part for env, part in enumerate(X)}
-            kept |= {f"y{env}": part for env, part in enumerate(y)}
-            write_cache(path, key, kept)
-        envs = range(len(self.benchmark.environments))
-        return TrainedFeatures(
-            job,
-            self.benchmark.environments,
-            [kept[f"X{env}"] for env in envs],
-            [kept[f"y{env}"] for env in envs],
-            torch.cat([checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1),
-            family=family,
-            device=str(self.trainer.device),
+            tensors = {f"X{env}": part for env, part in enumerate(X)}
+            tensors |= {f"y{env}": part for env, part in enumerate(y)}
+            tensors[HEAD] = torch.cat(
+                [checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1
+            )
+            write_cache(path, key, tensors)
+        return KeptFeatures(
+            job, tuple(self.benchmark.environments), path, json.dumps(key), family, device
         )
 
     def _keep(self, job: Job, state: Tensors) -> None:

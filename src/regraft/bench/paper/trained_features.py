@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,10 +16,12 @@ from regraft.bench.algorithms import Entry
 from regraft.bench.algorithms.games import GameFamily, HeadOnFeatures, PhaseOneResult, game_space
 from regraft.bench.datasets.base import Dataset
 from regraft.bench.datasets.features import Vectors
+from regraft.bench.protocol.cache import read_cache
 from regraft.bench.protocol.jobs import Job
 from regraft.core.domains import Domains, check_domains
 
 ERM, REFITTED, CRO = "ERM", "ERM, refitted", "CRO"
+HEAD = "head"  # of Phase 1, under which the file of the features has it
 
 
 class _Rows(Vectors):
@@ -60,6 +65,12 @@ class TrainedFeatures(Dataset):
         """The environments that may be trained on."""
         return [env for env in range(len(self.X)) if env != self.test_env]
 
+    @property
+    def size(self) -> int:
+        """Rows of the sources, times features, times classes."""
+        rows = sum(len(self.rows_in[env]) for env in self.sources)
+        return rows * self.head.shape[1] * self.n_classes
+
     def domains(self, device: str = "cpu") -> Domains:
         """Return the training rows of the sources, validated."""
         sizes = [len(self.rows_in[env]) for env in self.sources]
@@ -100,3 +111,31 @@ class TrainedFeatures(Dataset):
             _Rows(X.float().to(self._device), y.to(self._device))
             for X, y in zip(self.X, self.y, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class KeptFeatures:
+    """The features of Phase 1's ``job`` in a file, which other processes can open too."""
+
+    job: Job
+    env_names: tuple[str, ...]
+    path: Path
+    key: str  # that the file was written for, in JSON
+    family: GameFamily = "hull"
+    device: str = "cpu"  # on which what the runs share is computed
+
+    def open(self) -> TrainedFeatures:
+        """Read the features. Raise ``ValueError`` if the file is no longer what was written."""
+        kept = read_cache(self.path, json.loads(self.key))
+        if kept is None:
+            raise ValueError(f"{self.path} has changed since it was written: run this again.")
+        envs = range(len(self.env_names))
+        return TrainedFeatures(
+            self.job,
+            self.env_names,
+            [kept[f"X{env}"] for env in envs],
+            [kept[f"y{env}"] for env in envs],
+            kept[HEAD],
+            family=self.family,
+            device=self.device,
+        )

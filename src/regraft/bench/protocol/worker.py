@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 
@@ -20,6 +20,15 @@ from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.training import SAVE_EVERY, Record, Training, train
 
 State = Literal["done", "held", "failed"]
+
+
+class DatasetSource(Hashable, Protocol):
+    """Where a worker finds a dataset that has no name; equal ones are the same dataset."""
+
+    def open(self) -> Dataset:
+        """Return the dataset."""
+
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -36,6 +45,7 @@ class Assignment:
     keep_every: bool = False  # the model of every evaluation
     weights: Path | None = None  # that featurizers start from
     plugins: tuple[Path, ...] = ()  # files of code that the runs depend on
+    source: DatasetSource | None = None  # of the dataset, if it is not one by name
 
     def folder(self, job: Job) -> RunFolder:
         """Return the folder of one of the runs."""
@@ -78,7 +88,7 @@ def perform(
                     outcomes[job] = Outcome(job, "held")
                 else:
                     load_plugins(assignment.plugins)
-                    opened = dataset or _open(job.dataset, assignment.data, job.fingerprint)
+                    opened = dataset or _find_dataset(job, assignment)
                     _check_origin(job, opened)
                     training = Training(
                         job,
@@ -105,6 +115,17 @@ def group_jobs(jobs: Sequence[Job], size: int) -> list[tuple[Job, ...]]:
         same = [job for job in jobs if job.dataset == name]
         groups += [tuple(same[i : i + size]) for i in range(0, len(same), size)]
     return groups
+
+
+def _find_dataset(job: Job, assignment: Assignment) -> Dataset:
+    if assignment.source is not None:
+        return _open_source(assignment.source)
+    return _open(job.dataset, assignment.data, job.fingerprint)
+
+
+@lru_cache(maxsize=1)
+def _open_source(source: DatasetSource) -> Dataset:
+    return source.open()
 
 
 # A worker gets many assignments; the dataset of the last one or two is still in its memory.

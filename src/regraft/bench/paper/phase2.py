@@ -1,0 +1,89 @@
+"""Phase 2: the games on what Phase 1 has trained, side by side where that takes less time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import torch
+
+from regraft.bench.algorithms.games import GameFamily
+from regraft.bench.engines.local import LocalEngine, count_cores
+from regraft.bench.paper.trained_features import KeptFeatures
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.run_folder import RunFolder
+from regraft.bench.protocol.worker import Assignment, Outcome, perform
+
+# Below so many games a worker takes longer to start than it saves.
+_GAMES_A_WORKER = 20
+# Rows times features times classes, up to which a core takes no longer than a GPU for a game.
+_MAX_NUMBERS_ON_CORES = 2**24
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of the protocol, and the part of the experiment that its time counts for."""
+
+    part: str
+    assignment: Assignment  # of this run alone
+
+    @property
+    def job(self) -> Job:
+        """What the run is."""
+        return self.assignment.jobs[0]
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where it is written."""
+        return self.assignment.folder(self.job)
+
+
+@dataclass(frozen=True)
+class Players:
+    """Where games are played: on a device by this process, or by so many workers on the CPU."""
+
+    device: str
+    workers: int = 1
+    apart: bool = True  # whether games on the same features go to different workers
+
+
+def choose_players(family: GameFamily, device: str, games: int, numbers: int) -> Players:
+    """Choose where to play so many games on rows of so many ``numbers``.
+
+    The steps of a small game are too short for a GPU, which plays one after another, while each
+    core of the CPU plays its own.
+    """
+    if torch.device(device).type != "cpu" and numbers > _MAX_NUMBERS_ON_CORES:
+        return Players(device)
+    is_long = family == "free"  # a game takes half a minute
+    workers = min(count_cores(), games if is_long else games // _GAMES_A_WORKER)
+    return Players("cpu", workers, is_long) if workers > 1 else Players(device)
+
+
+def play_runs(
+    runs: Mapping[KeptFeatures, Sequence[PlannedRun]], players: Players
+) -> Generator[Outcome, None, None]:
+    """Do the runs on each features, and yield what became of them."""
+    size = 1
+    if not players.apart:
+        # They share the source heads, so they stay together as long as no worker is without work.
+        total = sum(map(len, runs.values()))
+        size = max(1, -(-total // max(players.workers, len(runs))))
+    assignments = [
+        replace(
+            planned[first].assignment,
+            jobs=tuple(run.job for run in planned[first : first + size]),
+            source=replace(features, device=players.device),
+            device=players.device,
+        )
+        for features, planned in runs.items()
+        for first in range(0, len(planned), size)
+    ]
+    if players.workers == 1:
+        for assignment in assignments:
+            yield from perform(assignment)
+        return
+    with closing(LocalEngine(players.device, players.workers).run(assignments)) as ended:
+        for outcomes in ended:
+            yield from outcomes

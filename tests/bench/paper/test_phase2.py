@@ -1,0 +1,115 @@
+"""Games that several processes play side by side have the records of games played one by one."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regraft.bench.algorithms.games import GameFamily, game_space
+from regraft.bench.paper import phase2
+from regraft.bench.paper.phase2 import PlannedRun, Players, choose_players, play_runs
+from regraft.bench.paper.trained_features import CRO, HEAD, KeptFeatures
+from regraft.bench.protocol.cache import write_cache
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.spaces import draw_configuration
+from regraft.bench.protocol.worker import Assignment, Outcome
+from tests.helpers.toy_sweep import CLOCKS
+
+N, D = 200, 6
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[KeptFeatures]:
+    """Features of two trials, as Phase 1 leaves them."""
+    folder = tmp_path_factory.mktemp("features")
+    return [_keep(folder, trial) for trial in range(2)]
+
+
+def _keep(folder: Path, trial: int) -> KeptFeatures:
+    generator = torch.Generator().manual_seed(trial)
+    tensors = {HEAD: torch.zeros(2, D + 1)}
+    for env in range(3):
+        y = torch.randint(2, (N,), generator=generator)
+        X = torch.randn(N, D, generator=generator)
+        X[:, 0] += y
+        X[:, 1] += 2 * torch.where(torch.rand(N, generator=generator) < 0.1 + 0.1 * env, 1 - y, y)
+        tensors |= {f"X{env}": X, f"y{env}": y}
+    path, key = folder / f"{trial}.safetensors", {"trial": trial}
+    write_cache(path, key, tensors)
+    return KeptFeatures(
+        Job("ColoredMNIST", CRO, (2,), trial), ("a", "b", "c"), path, json.dumps(key)
+    )
+
+
+def _plan(kept: Sequence[KeptFeatures], out: Path) -> dict[KeptFeatures, list[PlannedRun]]:
+    space = game_space("hull", None, 2, "ColoredMNIST")
+    plan = {}
+    for features in kept:
+        trial = features.job.trial_seed
+        jobs = [
+            Job(
+                "ColoredMNIST", CRO, (2,), trial, i, json.dumps(draw_configuration(space, i, trial))
+            )
+            for i in range(2)
+        ]
+        plan[features] = [PlannedRun("games", Assignment((job,), out)) for job in jobs]
+    return plan
+
+
+def _play(plan: dict[KeptFeatures, list[PlannedRun]], players: Players) -> list[Outcome]:
+    with closing(play_runs(plan, players)) as outcomes:
+        return list(outcomes)
+
+
+def _records(plan: dict[KeptFeatures, list[PlannedRun]]) -> Iterator[dict[str, Any]]:
+    for run in (run for runs in plan.values() for run in runs):
+        (record,) = run.folder.records()
+        yield {name: record[name] for name in record if name not in CLOCKS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
+def test_workers_write_what_one_process_writes(
+    kept: list[KeptFeatures], tmp_path: Path, apart: bool
+) -> None:
+    alone, together = _plan(kept, tmp_path / "alone"), _plan(kept, tmp_path / "together")
+    assert [outcome.state for outcome in _play(alone, Players("cpu"))] == ["done"] * 4
+    assert [outcome.state for outcome in _play(together, Players("cpu", 2, apart))] == ["done"] * 4
+    for ours, theirs in zip(_records(together), _records(alone), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+def test_features_that_have_changed_are_told(tmp_path: Path) -> None:
+    features = _keep(tmp_path, 0)
+    features.path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged"):
+        outcomes = _play(_plan([features], tmp_path), Players("cpu"))
+    assert {outcome.state for outcome in outcomes} == {"failed"}
+    assert "has changed since it was written" in outcomes[0].message
+
+
+@pytest.mark.parametrize(
+    ("family", "device", "games", "numbers", "expected"),
+    [
+        ("hull", "cpu", 39, 1, Players("cpu")),  # a worker takes longer to start
+        ("hull", "cpu", 60, 1, Players("cpu", 3, apart=False)),
+        ("latent", "cuda", 180, 10**6, Players("cpu", 4, apart=False)),
+        ("hull", "cuda", 180, 10**8, Players("cuda")),  # a GPU is faster on many rows
+        ("hull", "cuda", 20, 10**6, Players("cuda")),
+        ("free", "cpu", 3, 10**6, Players("cpu", 3, apart=True)),
+    ],
+)
+def test_who_plays(
+    monkeypatch: pytest.MonkeyPatch,
+    family: GameFamily,
+    device: str,
+    games: int,
+    numbers: int,
+    expected: Players,
+) -> None:
+    monkeypatch.setattr(phase2, "count_cores", lambda: 4)
+    assert choose_players(family, device, games, numbers) == expected
