@@ -45,7 +45,7 @@ def open_large(
     from regraft.estimators.streamed import SAMPLE_ROWS
 
     choice = columns.choose()
-    files = open_row_files(data, columns.label, columns.domain)
+    files = open_row_files(data, columns.label, columns.domain, columns.id_column)
     if files.is_bank:
         choice.check_unnamed(data)
     with _engine(files, settings, device) as engine:
@@ -102,6 +102,7 @@ def place_large(
     model: Model,
     data: Path,
     domain: str | None,
+    id_column: str | None,
     settings: EngineSettings,
 ) -> tuple[Placement, FeatureTable, NDArray[Any]]:
     """Place all rows; return also the rows that look least like the mixture, and their features."""
@@ -114,8 +115,9 @@ def place_large(
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.streamed_place import compared_step, place_rows
 
-    roles = find_roles(model, None, domain)
-    files = open_row_files(data, None, roles.domain, need_domain=domain is not None)
+    roles = find_roles(model, None, domain, id_column)
+    needed = domain is not None
+    files = open_row_files(data, None, roles.domain, id_column, need_domain=needed)
     with _engine(files, settings) as engine:
         with session.working(f"reading {data}"):
             step = compared_step(files.n_rows)
@@ -129,7 +131,8 @@ def place_large(
     shown = np.array(placement.alien_rows) // step
     raw = take_block(found.taken.features, shown)
     names = None if files.domain is None else np.array(found.taken.domains)[shown]
-    return placement, FeatureTable(raw, None, names), found.X[shown]
+    ids = raw.get(str(roles.id)) if isinstance(raw, Mapping) else None
+    return placement, FeatureTable(raw, None, names, id=ids), found.X[shown]
 
 
 def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
