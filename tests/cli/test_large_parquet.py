@@ -157,3 +157,29 @@ def test_a_pipeline_sees_the_same_features_of_a_bank_in_parts(run: Run, tmp_path
     ]
     places = [[each["accuracy"] for each in json.loads(said)["sources"]] for said in answers]
     assert places[0] == pytest.approx(places[1], abs=1e-9)
+
+
+def test_columns_of_the_wrong_kind_are_told_as_in_memory(run: Run, tmp_path: Path) -> None:
+    columns = _columns(0, 0.95, 0.7)
+    for role, values, kind in (
+        ("label", np.arange(N) / 7, "measurements"),
+        ("domain", [f"d{i}" for i in range(N)], "ids"),
+    ):
+        table = write_columns(tmp_path / "table.parquet", columns | {role: values})
+        for engine in ((), LOCAL):
+            done = run("fit", table, "--out", tmp_path / "run", *engine)
+            assert done.code == 2 and done.err.count("\n") == 1
+            assert f"{role} column" in done.err
+            assert f"has 1,000 different values in 1,000 rows, as {kind} have" in done.err
+
+
+def test_blanks_around_the_names_of_domains_do_not_count(run: Run, tmp_path: Path) -> None:
+    columns = _columns(0, 0.95, 0.7)
+    columns["domain"] = [name + " " * (i % 2) for i, name in enumerate(columns["domain"])]
+    table = write_columns(tmp_path / "table.parquet", columns)
+    answers = []
+    for i, engine in enumerate(((), LOCAL)):
+        out = tmp_path / f"run{i}"
+        done = run("fit", table, "--id", "patient", "--out", out, "--json", *engine)
+        answers.append(json.loads(done.out)["source_accuracy"])
+    assert answers[0] == answers[1] and list(answers[0]) == ["source 0", "source 1"]

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 
 import typer
 
-# Parameters that no command has as options, as its help calls them.
-_ARRAYS = {"sample_domain": "the domain column"}
-_ALONE = r"(?<![\w'\"./=-]){}(?![\w'\"./-])"  # not a part of another word, and not quoted
+_BEFORE, _AFTER = (
+    r"(?<![\w'\"./=-])",
+    r"(?![\w'\"/-]|\.\w)",
+)  # no part of a word or a path, and not quoted
+# Parameters that no command has as options, in the words of its help.
+_ARRAYS = {
+    rf"{_BEFORE}sample_domain{_AFTER}": "the domain column",
+    r"^y (?=has |mixes |is missing)": "the label column ",
+}
 
 
 def option_names(context: typer.Context | None) -> dict[str, str]:
@@ -22,15 +28,16 @@ def option_names(context: typer.Context | None) -> dict[str, str]:
 def speak_of_options(sentence: str, options: Mapping[str, str]) -> str:
     """Name ``options`` as they are typed, wherever a sentence names their parameters.
 
-    Parameters are told from other words by an underscore in the name, or by a value after it:
-    ``class_groups=True`` and ``family="hull"``.
+    Parameters are told from other words by an underscore in the name, or by what is after it:
+    ``class_groups=True``, ``family="hull"`` and ``drop names 'a'``.
     """
     for name, option in options.items():
-        word = re.escape(name)
-        sentence = re.sub(_ALONE.format(f"{word}=True"), option, sentence)
-        sentence = re.sub(rf"(?<![\w'\"./-]){word}=[\"']([^\"']*)[\"']", rf"{option} \1", sentence)
+        word = _BEFORE + re.escape(name)
+        sentence = re.sub(rf"{word}=True{_AFTER}", option, sentence)
+        sentence = re.sub(rf"{word}=[\"']([^\"']*)[\"']", rf"{option} \1", sentence)
+        sentence = re.sub(rf"{word} names (?=')", f"{option} names ", sentence)
         if "_" in name:
-            sentence = re.sub(_ALONE.format(word), option, sentence)
-    for name, said in _ARRAYS.items():
-        sentence = re.sub(_ALONE.format(name), said, sentence)
+            sentence = re.sub(word + _AFTER, option, sentence)
+    for array, said in _ARRAYS.items():
+        sentence = re.sub(array, said, sentence)
     return sentence

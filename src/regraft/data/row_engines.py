@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.domains import is_target
+from regraft.core.domains import check_kinds, is_target
 from regraft.core.row_sums import (
     BLOCK_ROWS,
     RowFolds,
@@ -39,6 +39,7 @@ from regraft.estimators.table_features import TableFeatures
 from regraft.support.ray_clusters import connect, count_workers, fetch, import_ray
 
 ENGINES = ("local", "ray")
+_COLUMNS = "the label column", "the domain column"
 _PIECE = 4  # blocks
 _SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
 
@@ -129,6 +130,10 @@ def open_large_table(
             "a domain is a negative number, which stands for a target: leave out such rows."
         )
     counts = np.array([[cells[d, c] for c in labels] for d in domains], np.int64)
+    try:
+        check_kinds(counts.sum(axis=0), counts.sum(axis=1), _COLUMNS)
+    except ValueError as error:
+        raise TableError(str(error)) from None
     rates = dict(
         zip(
             ((d, c) for d in domains for c in labels),
