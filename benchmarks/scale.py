@@ -210,18 +210,25 @@ def report(runs: Sequence[Mapping[str, Any]]) -> str:
     return table(header, rows) + "\n\n" + estimate(runs)
 
 
-def slope_of(runs: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Seconds of a core for a row, and for no row, from the two largest local fits."""
-    less, more = sorted(
-        (run for run in runs if name(run) == "local" and run["passes"]), key=lambda run: run["rows"]
-    )[-2:]
+def slope_of(runs: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Seconds of a core for a row, and for no row, from the two largest local fits in parts.
+
+    None if there are fewer: tables that are not larger than the sample are fitted in memory.
+    """
+    in_parts = [run for run in runs if name(run) == "local" and run["passes"]]
+    if len(in_parts) < 2:
+        return None
+    less, more = sorted(in_parts, key=lambda run: run["rows"])[-2:]
     slope = (more["cpu_seconds"] - less["cpu_seconds"]) / (more["rows"] - less["rows"])
     return slope, max(more["cpu_seconds"] - slope * more["rows"], 0.0)
 
 
 def estimate(runs: Sequence[Mapping[str, Any]]) -> str:
     """The cost of a cluster, on paper."""
-    slope, fixed = slope_of(runs)
+    found = slope_of(runs)
+    if found is None:
+        return "What a row costs is not known: it takes two fits of more rows than the sample has."
+    slope, fixed = found
     features = runs[0]["features"]
     share, row_bytes = CLUSTER_ROWS / CLUSTER_WORKERS, 4 * features + 8
     words = (

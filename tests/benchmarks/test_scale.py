@@ -25,6 +25,13 @@ def test_the_slope_is_that_of_the_two_largest_local_fits(script: ModuleType) -> 
     assert slope == pytest.approx(15e-6) and fixed == pytest.approx(5.0)
 
 
+def test_few_rows_tell_no_slope(script: ModuleType) -> None:
+    runs = [_run(1000, 1.0, passes=0), _run(10**5, 5.0, passes=0), _run(10**6, 20.0)]
+    assert script.slope_of(runs[:2]) is script.slope_of(runs) is None
+    text = script.report(runs[:2])
+    assert "| 100,000 | local | 5 |" in text and "What a row costs is not known" in text
+
+
 def test_the_report_says_how_far_workers_are_from_one_process(script: ModuleType) -> None:
     ray = {"workers": 2, "nodes": 2, "kill": 20.0, "kills": 3, "coefficients": [[1.0, 2.5]]}
     sizes = {"worker_peak_bytes": 10**9, "sent_bytes": 10**6, "received_bytes": 10**7}

@@ -185,7 +185,7 @@ def test_cheap_checks_come_before_torch_is_imported(command: str, tmp_path: Path
     for options, sentence in (
         (("--hparams", "{lr: 1}"), "hparams are '{lr: 1}': pass a JSON object"),
         (("--task", "adapt"), "task is 'adapt': choose domain_generalization or"),
-        (("--holdout-fraction", 2), "holdout_fraction is 2.0: pass a share"),
+        (("--holdout-fraction", 2), "--holdout-fraction is 2.0: pass a share"),
         (("--test-envs", "a"), "test-envs are 'a': pass numbers"),
     ):
         ran = run_apart(command, *options, "--out", tmp_path / "out", code=f"import sys; {code}")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 import regraft.encoders
 from regraft import make_confounded_domains, write_bank
@@ -66,3 +67,16 @@ def test_other_reasons_are_named(
     monkeypatch.setattr(import_ray(), "init", init)
     with refused(sentence), connect(address):
         pass
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_gpus_are_looked_for_where_the_workers_are(tmp_path: Path, run: Run) -> None:
+    drawn = make_confounded_domains(50, n_features=4, random_state=0)
+    write_bank(tmp_path / "bank", drawn.X, drawn.y, drawn.sample_domain)
+    words = "fit", tmp_path / "bank", "--out", tmp_path / "run", "--device", "cuda", "--quiet"
+    for options, sentence in (
+        (("--engine", "ray"), "device 'cuda' is not available here: pass cpu."),
+        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers at"),
+    ):
+        done = run(*words, *options)
+        assert done.code == 2 and done.err.startswith(f"regraft: {sentence}")

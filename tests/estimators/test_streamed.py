@@ -139,6 +139,28 @@ def test_rows_are_drawn_at_their_rates_wherever_a_shard_begins() -> None:
     assert draw_rows(7, np.ones(100)).all() and not draw_rows(7, np.zeros(100)).any()
 
 
+def test_rows_in_memory_are_as_they_were_after_a_fit() -> None:
+    """They are not copied chunk by chunk, and whoever may not be written to is."""
+    data = _draw(400)
+    X = data[0].astype(np.float32)
+    before, heads = X.copy(), []
+    for writeable in (True, False):
+        X.flags.writeable = writeable
+        model = _fit(CROClassifier(), (X, *data[1:]), np.ones(len(X), bool))
+        heads.append(model.coef_)
+        np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(heads[0], heads[1])
+
+
+def test_indices_are_short_until_they_are_where_sums_are_computed() -> None:
+    _, rows, _ = split_rows(*_draw(100))
+    chunk = rows.table._chunk(slice(0, 7), rows.folds)
+    assert sum(each.nbytes for each in vars(chunk).values()) == chunk.X.nbytes + 4 * 7
+    there = chunk.to("meta")
+    assert {each.device.type for each in vars(there).values()} == {"meta"}
+    assert there.y.dtype == there.source.dtype == there.head_fold.dtype == torch.int64
+
+
 @dataclass(frozen=True)
 class OnTwoDevices(LocalRows):
     """Rows whose sums are also asked for on torch's device without data, which mixes with none."""
@@ -147,11 +169,11 @@ class OnTwoDevices(LocalRows):
         sums = super().sum(function, *arguments)
         chunk = RowChunk(
             torch.from_numpy(self.table.X),
-            torch.from_numpy(self.table.y).long(),
-            torch.from_numpy(self.table.source).long(),
+            torch.from_numpy(self.table.y),
+            torch.from_numpy(self.table.source),
             *self.folds.deal(0, self.n_rows),
         )
-        on_meta = function(row_sums.move(chunk, "meta"), *row_sums.move(arguments, "meta"))
+        on_meta = function(chunk.to("meta"), *row_sums.move(arguments, "meta"))
         for here, there in zip(sums, on_meta, strict=True):
             assert there.device.type == "meta"
             assert there.shape == here.shape and there.dtype == here.dtype

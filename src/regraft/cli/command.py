@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 
 from regraft.cli.failures import INTERRUPTED, heeding_interrupts, shorten
+from regraft.cli.option_words import option_names, speak_of_options
 from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
@@ -148,7 +149,7 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
     """Make a function report warnings, errors and interrupts in one line each."""
 
     def guarded(**options: Any) -> None:
-        out = options.get("out")
+        out, context = options.get("out"), options.get("context")
         before: dict[str, int] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -157,7 +158,7 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             # Banks are mapped to be read, and nothing writes to them.
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            warnings.showwarning = _show_warnings(options.get("context"))
+            warnings.showwarning = _show_warnings(context)
             try:
                 _check_seed(options.get("seed"))
                 for path in options.values():
@@ -176,7 +177,7 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             except (ValueError, RuntimeError, OSError, MemoryError) as error:
                 if isinstance(error, RuntimeError) and not _is_foreseen(error):
                     raise
-                typer.echo(f"{PROGRAM}: {_sentence(error)}", err=True)
+                typer.echo(f"{PROGRAM}: {_sentence(error, context)}", err=True)
                 raise typer.Exit(2) from None
 
     return guarded
@@ -199,7 +200,7 @@ def _show_warnings(context: typer.Context | None) -> Callable[..., None]:
     shown: list[str] = [] if context is None else context.meta.setdefault(WARNINGS, [])
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        shown.append(_sentence(message))
+        shown.append(_sentence(message, context))
         typer.echo(f"warning: {shown[-1]}", err=True)
 
     return show
@@ -210,12 +211,13 @@ def _is_foreseen(error: RuntimeError) -> bool:
     return isinstance(error, MissingExtra) or _NO_MEMORY.search(str(error)) is not None
 
 
-def _sentence(problem: BaseException | str) -> str:
+def _sentence(problem: BaseException | str, context: typer.Context | None) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
         return shorten(f"{problem.filename}: {problem.strerror}.")
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
         return "the memory is not enough: pass fewer rows or features, or use a larger machine."
-    return shorten(" ".join(str(problem).split())) or f"{type(problem).__name__}."
+    said = " ".join(str(problem).split()) or f"{type(problem).__name__}."
+    return shorten(speak_of_options(said, option_names(context)))
 
 
 def _check_seed(seed: int | None) -> None:

@@ -56,7 +56,8 @@ def fit(
     }
     model = CROClassifier(**parameters)
     model.check_parameters()
-    check_device(device)
+    if device == "cpu" or settings.address is None:  # the GPUs of a cluster are not here
+        check_device(device)
     check_destination(out / "model")
     announce_replacement(session, out)
     cells: Mapping[str, Mapping[str, int]]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import LabelledTable
-    from regraft.data.row_engines import LargeTable, RowEngine
+    from regraft.data.row_engines import LargeTable, LargeTarget, RowEngine
     from regraft.data.row_files import RawRows, RowFiles
     from regraft.data.tables import FeatureTable
     from regraft.estimators.column_roles import ColumnRoles
@@ -45,7 +45,7 @@ def open_large(
     from regraft.estimators.streamed import SAMPLE_ROWS
 
     choice = columns.choose()
-    files = open_row_files(data, columns.label, columns.domain)
+    files = open_row_files(data, columns.label, columns.domain, columns.id_column)
     if files.is_bank:
         choice.check_unnamed(data)
     with _engine(files, settings, device) as engine:
@@ -88,6 +88,7 @@ def audit_large(
     columns = TableColumns(roles.label, roles.domain)
     with open_large(session, data, columns, settings, model) as large:
         warn_of_columns(model, data, large.raw)
+        warn_of_unknown(session, large)
         sample = large.sample
         with session.working(f"auditing {large.rows.n_rows} rows"):
             if not large.is_whole:
@@ -101,6 +102,7 @@ def place_large(
     model: Model,
     data: Path,
     domain: str | None,
+    id_column: str | None,
     settings: EngineSettings,
 ) -> tuple[Placement, FeatureTable, NDArray[Any]]:
     """Place all rows; return also the rows that look least like the mixture, and their features."""
@@ -113,21 +115,24 @@ def place_large(
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.streamed_place import compared_step, place_rows
 
-    roles = find_roles(model, None, domain)
-    files = open_row_files(data, None, roles.domain, need_domain=domain is not None)
+    roles = find_roles(model, None, domain, id_column)
+    needed = domain is not None
+    files = open_row_files(data, None, roles.domain, id_column, need_domain=needed)
     with _engine(files, settings) as engine:
         with session.working(f"reading {data}"):
             step = compared_step(files.n_rows)
             found = open_target(engine, files.n_rows, step, model)
         assert found.taken.features is not None
         warn_of_columns(model, data, found.taken.features)
+        warn_of_unknown(session, found)
         warn_of_domains(found.domains)
         with session.working(f"placing {files.n_rows} rows"):
             placement = place_rows(split_model(model)[1], found.rows, found.X)
     shown = np.array(placement.alien_rows) // step
     raw = take_block(found.taken.features, shown)
     names = None if files.domain is None else np.array(found.taken.domains)[shown]
-    return placement, FeatureTable(raw, None, names), found.X[shown]
+    ids = raw.get(str(roles.id)) if isinstance(raw, Mapping) else None
+    return placement, FeatureTable(raw, None, names, id=ids), found.X[shown]
 
 
 def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
@@ -135,6 +140,7 @@ def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
     from regraft.data.banks import is_bank, read_encoder
     from regraft.data.model_features import features_for, find_roles
     from regraft.data.tables import FeatureTable
+    from regraft.estimators.table_features import UnknownCategoryWarning
 
     roles = set(find_roles(model))
     kept = raw
@@ -142,7 +148,20 @@ def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
         kept = {name: cells[:1] for name, cells in raw.items() if name not in roles}
     encoder = read_encoder(data) if is_bank(data) else None
     names = tuple(kept) if isinstance(kept, Mapping) else ()
-    features_for(model, FeatureTable(kept, None, None, features=names, encoder=encoder))
+    with warnings.catch_warnings():
+        # These are counted in all rows.
+        warnings.simplefilter("ignore", UnknownCategoryWarning)
+        features_for(model, FeatureTable(kept, None, None, features=names, encoder=encoder))
+
+
+def warn_of_unknown(session: Session, rows: LargeTable | LargeTarget, known: str = "fit") -> None:
+    """Warn of rows, among all, with categories that did not occur in what is ``known``."""
+    from regraft.estimators.table_features import UnknownCategoryWarning
+
+    with session.working(f"making features of {rows.rows.n_rows} rows"):
+        counts = rows.count_unknown()
+    if any(counts.values()):
+        warnings.warn(UnknownCategoryWarning(counts, known), stacklevel=2)
 
 
 def warn_of_domains(names: Sequence[object]) -> None:
@@ -185,6 +204,7 @@ def fit_large(
         sampled = take_sample(large, data, columns.choose())
         rows, sample = large.rows, large.sample
         warn_of_small_cells(large.cells)
+        warn_of_unknown(session, large, "the sample")
         with session.working(f"fitting {rows.n_rows} rows of {sampled.table.describe_features()}"):
             if large.is_whole:
                 model.fit(sample.X, sample.y, sample.domain, on_round=session.round)

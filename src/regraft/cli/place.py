@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regraft.cli.command import command
 from regraft.cli.large_tables import place_large, warn_of_domains
 from regraft.cli.option_groups import EngineSettings, ModelColumns, NewInputOptions
-from regraft.cli.options import Inputs, Model, Out
+from regraft.cli.options import Inputs, Model, ModelId, Out
 from regraft.cli.predict_inputs import NewDataOrParts, encode_target
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import (
@@ -36,6 +36,7 @@ def place_command(
     target: NewDataOrParts,
     *,
     columns: ModelColumns,
+    id_column: ModelId = None,
     inputs: Inputs = None,
     out: Out = None,
     new: NewInputOptions,
@@ -51,12 +52,13 @@ def place_command(
     fitted = load(model)
     before, head = split_model(fitted)
     if settings.is_streamed:
-        placement, table, X = place_large(session, fitted, target, columns.domain, settings)
+        where = columns.domain, id_column
+        placement, table, X = place_large(session, fitted, target, *where, settings)
         at = list(range(len(X)))
     else:
         target = encode_target(session, head, new.open(target), out)
         with session.working(f"reading {target}"):
-            table, X = read_target(fitted, target, columns)
+            table, X = read_target(fitted, target, columns, id_column)
         with session.working(f"placing {len(X)} rows"):
             placement = place(head, X)
         at = list(placement.alien_rows)
@@ -80,7 +82,12 @@ def place_command(
 
 
 def read_target(
-    model: FittedModel, target: Path, columns: ModelColumns, *, label_gaps: bool = False
+    model: FittedModel,
+    target: Path,
+    columns: ModelColumns,
+    id_column: str | None = None,
+    *,
+    label_gaps: bool = False,
 ) -> tuple[FeatureTable, NDArray[Any]]:
     """Read the table of a new domain, and the features that the model's head takes.
 
@@ -92,9 +99,10 @@ def read_target(
 
     table = read_table(
         target,
-        **find_roles(model, columns.label, columns.domain)._asdict(),
+        **find_roles(model, columns.label, columns.domain, id_column)._asdict(),
         need_label=label_gaps and columns.label is not None,
         need_domain=columns.domain is not None,
+        need_id=id_column is not None,
         label_gaps=label_gaps,
     )
     domains = [] if table.domain is None else table.domain.tolist()
@@ -108,9 +116,13 @@ def _alien_rows(
     """Return the least alike rows, which stand in the table ``at`` these places."""
     from regraft.estimators.abduction_ends import ShownRow
 
-    domain = table.domain
+    domain, ids = table.domain, table.id
     return tuple(
-        ShownRow(number + 1, "" if domain is None else str(domain[i]))
+        ShownRow(
+            number + 1,
+            "" if domain is None else str(domain[i]),
+            "" if ids is None else str(ids[i]),
+        )
         for number, i in zip(placement.alien_rows, at, strict=True)
     )
 

@@ -121,7 +121,8 @@ def tell_columns(
         distance = abs(np.asarray(X[i], np.float64) - usual.mean(axis=0)) / spread
         columns = dict.fromkeys(own[np.argsort(-distance, kind="stable")].tolist())
         values = [_tell_cell(name, cells[name][i]) for name in columns if name in cells]
-        return replace(row, text=shorten(f"row {row.number}: {', '.join(values[:_MOST_CELLS])}"))
+        named = f"row {row.number} ({row.name})" if row.name else f"row {row.number}"
+        return replace(row, text=shorten(f"{named}: {', '.join(values[:_MOST_CELLS])}"))
 
     return tuple(map(tell, rows, at))
 

@@ -19,8 +19,8 @@ def check_prior_shift(prior_shift: float | None) -> None:
     """Raise ``ValueError`` unless ``prior_shift`` is None or a number of nats, 0 or more."""
     if prior_shift is not None and not 0 <= prior_shift < math.inf:
         raise ValueError(
-            f"prior_shift is {prior_shift}: pass a number of nats, 0 or more, or None for any "
-            "mixture of the groups."
+            f"prior_shift is {prior_shift}: pass a number of nats, 0 or more, or leave it out "
+            "for any mixture of the groups."
         )
 
 

@@ -142,7 +142,7 @@ def check_ridge(ridge: float | None) -> None:
     """Raise ``ValueError`` unless ``ridge`` is None or a usable number."""
     if ridge is not None and not SMALLEST_RIDGE <= ridge < float("inf"):
         raise ValueError(
-            f"ridge is {ridge}: pass a number of {SMALLEST_RIDGE:g} or more, or None to "
+            f"ridge is {ridge}: pass a number of {SMALLEST_RIDGE:g} or more, or leave it out to "
             "cross-validate it."
         )
 

@@ -38,6 +38,15 @@ class RowChunk:
     head_fold: Tensor  # (b,) the fold of the heads that have not seen the row
     group_fold: Tensor  # (b,) the same for the models of hidden groups
 
+    def to(self, device: str) -> RowChunk:
+        """Return the chunk on ``device``, with indices of 64 bits, which torch asks for.
+
+        They travel as short as they are held.
+        """
+        moved: RowChunk = move(self, device)
+        short = moved.y, moved.source, moved.head_fold, moved.group_fold
+        return RowChunk(moved.X, *(index.long() for index in short))
+
 
 RowFunction = Callable[..., Sums]  # of a chunk and further arguments; it must be importable
 
@@ -83,14 +92,17 @@ class RowFolds:
     n_group: int
 
     def deal(self, first: int, n: int) -> tuple[Tensor, Tensor]:
-        """Return the folds (n,) of heads and of groups, for the rows from ``first`` on."""
+        """Return the folds (n,) of heads and of groups, for the rows from ``first`` on.
+
+        They are numbers of 8 bits.
+        """
         hashed = hash_numbers(np.arange(first, first + n, dtype=np.uint64))
-        head = hashed % np.uint64(self.n_head)
-        group = (hashed >> np.uint64(32)) % np.uint64(self.n_group)
+        head = (hashed % np.uint64(self.n_head)).astype(np.uint8)
+        group = ((hashed >> np.uint64(32)) % np.uint64(self.n_group)).astype(np.uint8)
         known = slice(*np.searchsorted(self.numbers, (first, first + n)).tolist())
         place = self.numbers[known] - first
         head[place], group[place] = self.head[known], self.group[known]
-        return torch.from_numpy(head.astype(np.int64)), torch.from_numpy(group.astype(np.int64))
+        return torch.from_numpy(head), torch.from_numpy(group)
 
 
 NO_FOLDS = RowFolds(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint8), 1, 1)
@@ -136,7 +148,7 @@ class RowTable:
             stop = min(start + BLOCK_ROWS, len(self.y))
             chunks = (slice(first, min(first + size, stop)) for first in range(start, stop, size))
             sums = add_in_order(
-                function(move(self._chunk(rows, folds), self.device), *given)
+                function(self._chunk(rows, folds).to(self.device), *given)
                 for rows in released(chunks, self._mapping)
             )
             yield move(sums, "cpu")
@@ -151,7 +163,7 @@ class RowTable:
             for first in range(0, len(self.y), CHUNK_ROWS)
         )
         for rows in released(parts, self._mapping):
-            part = made.function(self._chunk(rows, NO_FOLDS), *made.arguments).numpy()
+            part = made.function(self._chunk(rows, NO_FOLDS).to("cpu"), *made.arguments).numpy()
             if X is None:
                 X = allocate((len(self.y), part.shape[1]), np.float64)
             X[rows] = part
@@ -159,10 +171,10 @@ class RowTable:
         return replace(self, X=X)
 
     def _chunk(self, rows: slice, folds: RowFolds) -> RowChunk:
-        X = torch.from_numpy(np.array(self.X[rows]))
-        y, source = (
-            torch.from_numpy(column[rows].astype(np.int64)) for column in (self.y, self.source)
-        )
+        # What is in memory is not copied: no function writes into its chunk.
+        is_here = self._mapping is None and self.X.flags.writeable
+        X = torch.from_numpy(self.X[rows] if is_here else np.array(self.X[rows]))
+        y, source = (torch.from_numpy(np.array(column[rows])) for column in (self.y, self.source))
         return RowChunk(X, y, source, *folds.deal(self.first + rows.start, len(y)))
 
 

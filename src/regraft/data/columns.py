@@ -88,9 +88,14 @@ def decode_cell(cell: bytes) -> str | bytes:
         return cell
 
 
+def strip_name(name: Any) -> Any:
+    """Return the name of a domain without blanks around it, unless it has nothing else."""
+    return name.strip() or name if isinstance(name, str) else name
+
+
 def tidy_domains(names: Sequence[Any]) -> list[Any]:
     """Return the names of domains without blanks around them; warn of names that look alike."""
-    tidy = [name.strip() or name if isinstance(name, str) else name for name in names]
+    tidy = [strip_name(name) for name in names]
     texts = {name for name in names if isinstance(name, str)}
     for kind, alike, done in (
         ("blanks around them", str.strip, "are taken for one domain"),

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.domains import is_target
+from regraft.core.domains import check_kinds, is_target
 from regraft.core.row_sums import (
     BLOCK_ROWS,
     RowFolds,
     RowFunction,
     RowMap,
-    RowSums,
     Sums,
     add_in_order,
 )
@@ -40,6 +39,7 @@ from regraft.estimators.table_features import TableFeatures
 from regraft.support.ray_clusters import connect, count_workers, fetch, import_ray
 
 ENGINES = ("local", "ray")
+_COLUMNS = "the label column", "the domain column"
 _PIECE = 4  # blocks
 _SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
 
@@ -59,6 +59,10 @@ class RowEngine(Protocol):
         """Return every so many-th row of the table, shard by shard."""
         ...
 
+    def unknown(self, plan: RowPlan) -> list[Counter[str]]:
+        """Count rows with categories that were not seen, by column, shard by shard."""
+        ...
+
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
         ...
@@ -76,6 +80,10 @@ class EngineRows:
         """Apply ``function`` to each chunk of rows, and add what it returns."""
         return self.engine.sum(self.plan, function, arguments)
 
+    def count_unknown(self) -> Counter[str]:
+        """Count rows with categories that the preprocessing has not seen, by column."""
+        return sum(self.engine.unknown(self.plan), Counter())
+
     def with_folds(self, folds: RowFolds) -> Self:
         """Return the same rows, dealt to folds."""
         return replace(self, plan=replace(self.plan, folds=folds))
@@ -89,13 +97,18 @@ class EngineRows:
 class LargeTable:
     """A table whose rows stay where they are, and a sample of them."""
 
-    rows: RowSums
+    rows: EngineRows
     counts: NDArray[np.int64]  # (K, C) rows of each domain and class
     cells: dict[str, dict[str, int]]  # the same by name
     sample: SampledRows
     raw: RawRows  # the sample as it is in the files
     features: tuple[str, ...]  # names of the features; empty for a bank
     preprocessing: TableFeatures | None  # learnt from the sample
+    unknown: Counter[str]  # rows of the sample with categories that a model has not seen
+
+    def count_unknown(self) -> Counter[str]:
+        """Count rows with categories that the preprocessing has not seen, by column."""
+        return self.unknown if self.is_whole else self.rows.count_unknown()
 
     @property
     def is_whole(self) -> bool:
@@ -117,6 +130,10 @@ def open_large_table(
             "a domain is a negative number, which stands for a target: leave out such rows."
         )
     counts = np.array([[cells[d, c] for c in labels] for d in domains], np.int64)
+    try:
+        check_kinds(counts.sum(axis=0), counts.sum(axis=1), _COLUMNS)
+    except ValueError as error:
+        raise TableError(str(error)) from None
     rates = dict(
         zip(
             ((d, c) for d in domains for c in labels),
@@ -136,8 +153,9 @@ def open_large_table(
         except ColumnProblems as error:
             raise TableError(join_problems(error.problems, "the table")) from None
     made_by = before if model is None else ModelFeatures(model)
+    X, unknown = make_features(made_by, raw)
     sample = SampledRows(
-        make_features(made_by, raw),
+        X,
         np.array([c for part in drawn for c in part.labels]),
         domain,
         np.concatenate([part.numbers for part in drawn]),
@@ -146,17 +164,21 @@ def open_large_table(
     named = {str(d): {str(c): cells[d, c] for c in labels if cells[d, c]} for d in domains}
     features = () if before is None else tuple(before.get_feature_names_out())
     rows = EngineRows(engine, plan, int(counts.sum()))
-    return LargeTable(rows, counts, named, sample, raw, features, before)
+    return LargeTable(rows, counts, named, sample, raw, features, before, unknown)
 
 
 @dataclass(frozen=True)
 class LargeTarget:
     """A table without labels whose rows stay where they are, and every so many-th of them."""
 
-    rows: RowSums
+    rows: EngineRows
     domains: list[Any]  # that occur; [None] if the table does not name them
     taken: DrawnRows
     X: NDArray[np.floating[Any]]  # (m, d) features of these
+
+    def count_unknown(self) -> Counter[str]:
+        """Count rows with categories that the model has not seen, by column."""
+        return self.rows.count_unknown()
 
 
 def open_target(engine: RowEngine, n_rows: int, step: int, model: Model) -> LargeTarget:
@@ -173,7 +195,8 @@ def open_target(engine: RowEngine, n_rows: int, step: int, model: Model) -> Larg
     assert taken.features is not None  # the first row is always taken
     plan = RowPlan(tuple(labels), tuple(domains), ModelFeatures(model))
     rows = EngineRows(engine, plan, n_rows)
-    return LargeTarget(rows, domains, taken, make_features(plan.preprocessing, taken.features))
+    X, _ = make_features(plan.preprocessing, taken.features)
+    return LargeTarget(rows, domains, taken, X)
 
 
 def _sort(values: set[Any]) -> list[Any]:
@@ -200,6 +223,10 @@ class LocalShard:
     def take(self, step: int) -> list[DrawnRows]:
         """Return every so many-th row of the table."""
         return [self._shard.take(step)]
+
+    def unknown(self, plan: RowPlan) -> list[Counter[str]]:
+        """Count rows with categories that were not seen, by column."""
+        return [self._shard.unknown(plan)]
 
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
@@ -250,16 +277,26 @@ class RayShards:
         taken: list[DrawnRows] = fetch([actor.take.remote(step) for actor in self.actors])
         return taken
 
+    def unknown(self, plan: RowPlan) -> list[Counter[str]]:
+        """Count rows with categories that were not seen, by column, shard by shard."""
+        shared = self._share(plan)
+        counted: list[Counter[str]] = fetch([each.unknown.remote(shared) for each in self.actors])
+        return counted
+
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
-        if id(plan) not in self._plans:  # sent to the cluster once
-            self._plans[id(plan)] = plan, self._ray.put(plan)
-        shared = self._plans[id(plan)][1]
+        shared = self._share(plan)
         sent = self._ray.put(arguments)
         step = [actor.sums.remote(shared, function, sent, blocks) for actor, blocks in self._pieces]
         blocks = list(chain.from_iterable(fetch(step)))
         self.bytes_received += sum(part.nbytes for block in blocks for part in block)
         return add_in_order(blocks)
+
+    def _share(self, plan: RowPlan) -> Any:
+        """Send a plan to the cluster, once."""
+        if id(plan) not in self._plans:
+            self._plans[id(plan)] = plan, self._ray.put(plan)
+        return self._plans[id(plan)][1]
 
 
 @contextmanager

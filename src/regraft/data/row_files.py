@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
-from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted
+from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted, strip_name
 from regraft.data.table_columns import parquet_block
 from regraft.data.table_rows import open_parquet, plain_cells
 from regraft.estimators.column_kinds import Columns
@@ -83,6 +83,8 @@ class RowFiles:
                     f"a row of {where} after row {start + at} has bytes that are no text in UTF-8 "
                     f"for its {column} (column {name!r}): write a text or a number."
                 )
+            if column == "domain":  # as in memory
+                values = [strip_name(value) for value in values]
             translate = np.array([known.setdefault(value, len(known)) for value in values])
             codes[at : at + len(batch)] = translate[encoded.indices.to_numpy()]
             at += len(batch)
@@ -131,18 +133,24 @@ def _parts(start: int, stop: int) -> Iterator[slice]:
 
 
 def open_row_files(
-    path: Path, label_column: str | None, domain_column: str, *, need_domain: bool = True
+    path: Path,
+    label_column: str | None,
+    domain_column: str,
+    id_column: str | None = None,
+    *,
+    need_domain: bool = True,
 ) -> RowFiles:
     """Find the rows of a bank, a Parquet file or a folder of them; raise ``TableError``.
 
     Without a ``label_column``, labels are not read; domains that are not needed are not read if one
-    is missing.
+    is missing. An ``id_column`` must be there.
     """
     label = None if label_column is None else Role(label_column, "label")
     domain = Role(domain_column, "domain", need_domain)
-    roles = [role for role in (label, domain) if role is not None]
-    check_roles(roles)
+    row_id = None if id_column is None else Role(id_column, "id")
+    check_roles([role for role in (label, domain, row_id) if role is not None])
     if is_bank(path) or is_unfinished(path):
+        _find(path, ("label", "domain"), row_id)
         return _open_bank(path, label, domain)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
@@ -159,7 +167,7 @@ def open_row_files(
                 f"{file} {_compare_columns(own, names)}, other than {files[0]}: write all files "
                 "of a table with the same columns."
             )
-    label_name, domain_name = _find(files[0], names, label, domain)
+    label_name, domain_name, _ = _find(files[0], names, label, domain, row_id)
     if not sum(ends):
         raise TableError(f"{path} has no rows: add data.")
     found = RowFiles(
@@ -221,10 +229,9 @@ def refuse_parts(path: Path) -> None:
         )
 
 
-def _find(path: Path, names: Sequence[str], *roles: Role | None) -> tuple[str | None, str | None]:
-    """Return the columns of both roles, None for what is not read."""
-    label, domain = (None if role is None else role.find(path, tuple(names)) for role in roles)
-    return label, domain
+def _find(path: Path, names: Sequence[str], *roles: Role | None) -> list[str | None]:
+    """Return the columns of the roles, None for what is not read."""
+    return [None if role is None else role.find(path, tuple(names)) for role in roles]
 
 
 def _open_bank(path: Path, label: Role | None, domain: Role) -> RowFiles:

@@ -23,8 +23,9 @@ from regraft.data.model_features import features_for
 from regraft.data.row_files import RawRows, RowFiles, count_block, join_blocks, take_block
 from regraft.data.tables import FeatureTable
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
-from regraft.estimators.pipelines import Model
+from regraft.estimators.pipelines import Model, split_model
 from regraft.estimators.streamed import draw_rows
+from regraft.estimators.table_features import UnknownCategoryWarning
 from regraft.support.files import explaining_full_disk
 
 Cells = Counter[tuple[Any, Any]]  # rows of each domain and label
@@ -44,6 +45,11 @@ class ModelFeatures:
     """The features that a model's head takes."""
 
     model: Model
+
+    @property
+    def are_given(self) -> bool:
+        """Whether the head takes the columns of a bank as they are."""
+        return split_model(self.model)[0] is None
 
     def transform(self, X: Any, /) -> NDArray[np.floating[Any]]:
         """Return the features (b, d) of a block of rows."""
@@ -91,6 +97,7 @@ class RowShard:
         self._files, self._start, self._stop, self._in_memory = files, start, stop, in_memory
         self._device = device
         self._tables: dict[tuple[Any, ...], RowTable] = {}
+        self._unknown = Counter[str]()
 
     @cached_property
     def _labels(self) -> tuple[NDArray[Any], list[Any]]:
@@ -145,6 +152,11 @@ class RowShard:
             [domains[i] for i in s[numbers].tolist()],
         )
 
+    def unknown(self, plan: RowPlan) -> Counter[str]:
+        """Count the rows with categories that the plan's preprocessing has not seen, by column."""
+        self._table(replace(plan, mapped=None))
+        return self._unknown
+
     def sums(
         self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...], blocks: slice
     ) -> list[Sums]:
@@ -183,18 +195,22 @@ class RowShard:
         return RowTable(self._make_features(plan), y, s, self._start, self._device)
 
     def _make_features(self, plan: RowPlan) -> NDArray[np.floating[Any]]:
-        n = self._stop - self._start
-        if self._files.is_bank and not self._in_memory:
+        n, before = self._stop - self._start, plan.preprocessing
+        given = before is None or (isinstance(before, ModelFeatures) and before.are_given)
+        if self._files.is_bank and not self._in_memory and given:
             return open_bank(self._files.files[0]).X[self._start : self._stop]
         X: NDArray[Any] | None = None
         at = 0
+        unknown = Counter[str]()
         for block in self._files.read_features(self._start, self._stop):
-            made = make_features(plan.preprocessing, block)
+            made, counts = make_features(before, block)
+            unknown.update(counts)
             if X is None:
                 X = self._allocate((n, made.shape[1]), np.float32)
             X[at : at + len(made)] = made
             at += len(made)
         assert X is not None
+        self._unknown = unknown
         return X
 
     def _allocate(self, shape: tuple[int, int], kind: type) -> NDArray[Any]:
@@ -222,17 +238,26 @@ def _recode(codes: NDArray[Any], numbers: NDArray[np.int16]) -> NDArray[np.int16
     return found
 
 
-def make_features(preprocessing: Preprocessing | None, block: RawRows) -> NDArray[np.floating[Any]]:
-    """Return the features (b, d) of rows as they are in the files; raise ``TableError``."""
+def make_features(
+    preprocessing: Preprocessing | None, block: RawRows
+) -> tuple[NDArray[np.floating[Any]], Counter[str]]:
+    """Return the features (b, d) of rows as they are in the files; raise ``TableError``.
+
+    Beside them, count by column the rows with categories that were not seen, which are zeros.
+    """
+    unknown = Counter[str]()
     if preprocessing is None:
         made = np.asarray(block)
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # categories that the sample has not are zeros
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UnknownCategoryWarning)
             try:
                 made = preprocessing.transform(block)
             except ColumnProblems as error:
                 raise TableError(join_problems(error.problems, "the table")) from None
+        for each in caught:
+            if isinstance(each.message, UnknownCategoryWarning):
+                unknown.update(each.message.counts)
     if not np.isfinite(made).all():
         raise TableError("a feature is NaN or infinite: drop or fill in such rows.")
-    return made
+    return made, unknown

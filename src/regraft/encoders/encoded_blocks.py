@@ -60,16 +60,20 @@ def _encode(encoder: Encoder[T], block: Block[T]) -> Encoded:
 
 
 class _EncodingActor(Generic[T]):
-    """Reads and encodes blocks on a worker; it gets the encoder as it is on the driver."""
+    """Reads and encodes blocks on a worker; it gets the encoder as it is on the driver.
 
-    def __init__(self, given: list[Any]) -> None:
-        # In a list, so that Ray keeps the references and a successor can fetch them again.
-        self._source: InputSource[T]
-        self._encoder: Encoder[T]
-        self._source, self._encoder = fetch(given)
+    The encoder comes with each block, as a reference, and is fetched once: a successor of a worker
+    that died gets it with its first block. Ray warns of actors that are made with references.
+    """
 
-    def encode(self, part: Any) -> Encoded:
-        return _encode(self._encoder, self._source.read(part))
+    _made: tuple[InputSource[T], Encoder[T]] | None = None
+
+    def encode(self, given: list[Any], part: Any) -> Encoded:
+        if self._made is None:
+            source, encoder = fetch(given)
+            self._made = source, encoder
+        source, encoder = self._made
+        return _encode(encoder, source.read(part))
 
 
 def _encode_on_ray(
@@ -84,10 +88,10 @@ def _encode_on_ray(
             _EncodingActor
         )
         given = [ray.put(source), ray.put(encoder)]
-        actors = [worker.remote(given) for _ in range(count)]
+        actors = [worker.remote() for _ in range(count)]
         coming: deque[Any] = deque()
         for number, part in enumerate(source.parts(folder, first)):
-            coming.append(actors[number % len(actors)].encode.remote(part))
+            coming.append(actors[number % len(actors)].encode.remote(given, part))
             if len(coming) >= _IN_HAND * len(actors):
                 yield _await(ray, source, coming.popleft())
         while coming:

@@ -235,10 +235,13 @@ def _show_rows(rows: NDArray[np.intp], values: NDArray[Any]) -> str:
     return f"{shown} and {more:,} more" if more else shown
 
 
-def describe_unknown(counts: Mapping[str, int]) -> str:
-    """Say in how many rows each categorical column holds what fit has not seen; "" if in none."""
+def describe_unknown(counts: Mapping[str, int], known: str = "fit") -> str:
+    """Say in how many rows each categorical column holds what fit has not seen; "" if in none.
+
+    ``known`` is what it did not occur in.
+    """
     shown = ", ".join(f"{name!r} ({n:,} row{'s' * (n > 1)})" for name, n in counts.items() if n)
-    said = "these columns hold values or gaps that did not occur in fit and count for nothing"
+    said = f"these columns hold values or gaps that did not occur in {known} and count for nothing"
     return f"{said}: {shown}." if shown else ""
 
 

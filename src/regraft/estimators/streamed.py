@@ -73,8 +73,7 @@ def refuse_in_parts(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if value != _IN_PARTS[name]:
             raise ValueError(
-                f"with an engine, {name} is {value!r}, which needs all rows in memory: pass "
-                f"{_IN_PARTS[name]!r}, or leave out the engine."
+                f"{name}={value!r} needs all rows in memory: leave it out, or leave out --engine."
             )
 
 

@@ -62,7 +62,7 @@ def audit_rows(
     n_group = 1 if found.models is None else len(found.models.weights)
     dealt = rows.with_folds(RowFolds(sample.numbers, np.zeros_like(folds), folds, 1, n_group))
     group_rows = dealt.sum(group_sums, frame, weights, 1)[3]
-    if remembers(head, (mean + group_rows[:, :-1].sum(dim=0)).numpy()):
+    if remembers(head, (mean + group_rows[:, :-1].sum(dim=0)).numpy(), sample.X):
         warnings.warn(
             "the model was fitted on these very rows, where it looks better than it is: its "
             "certificate measures it on rows held out; audit other rows.",

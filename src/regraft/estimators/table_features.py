@@ -37,7 +37,11 @@ _SHOWN = 8  # columns in a sentence
 
 
 class UnknownCategoryWarning(UserWarning):
-    """Rows hold categories that did not occur in fit."""
+    """Rows hold categories that did not occur in fit: so many of them for each column."""
+
+    def __init__(self, counts: Mapping[str, int], known: str = "fit") -> None:
+        super().__init__(describe_unknown(counts, known))
+        self.counts = counts
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -270,8 +274,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if name not in self.cut_:
                 found = Counter(MISSING if t is None else t for t in texts[name].tolist())
                 counts[name] = sum(n for text, n in found.items() if text not in known)
-        if said := describe_unknown(counts):
-            warnings.warn(said, UnknownCategoryWarning, stacklevel=3)
+        if any(counts.values()):
+            warnings.warn(UnknownCategoryWarning(counts), stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,22 +14,30 @@ from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.linear import SoftmaxHead
 
 _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
+# Of the size of a feature: numbers that were rounded to 32 bits on one of the two ways move the
+# mean by less than 2**-24, and other rows move it by about one over the root of their number.
+_SAME = 1e-7
 
 
 def has_seen(head: SoftmaxHead, X: NDArray[Any], sample_domain: NDArray[Any]) -> bool:
     """Return whether a head was fitted on just these rows, as far as it remembers them."""
     few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    return remembers(head, mean)
+    return remembers(head, mean, few)
 
 
-def remembers(head: SoftmaxHead, mean: NDArray[Any]) -> bool:
-    """Return whether a head was fitted on rows of this mean, over features and then sources."""
+def remembers(head: SoftmaxHead, mean: NDArray[Any], some: NDArray[Any]) -> bool:
+    """Return whether a head was fitted on rows of this mean, over features and then sources.
+
+    ``some`` of the rows (m, d) tell how large the features are. The mean is the same in whatever
+    order and parts the rows are read, but for rounding.
+    """
     fitted = getattr(head, "feature_mean_", None)
     if fitted is None:
         return False
-    fitted, mean = fitted[:_N_COMPARED_FEATURES], mean[:_N_COMPARED_FEATURES]
-    return np.allclose(fitted, mean, rtol=1e-9, atol=1e-12)
+    compared = slice(_N_COMPARED_FEATURES)
+    size = np.sqrt(np.square(some[:, compared], dtype=np.float64).mean(axis=0))
+    return bool((abs(fitted[compared] - mean[compared]) <= _SAME * size).all())
 
 
 def warn_if_seen(predictor: object, X: Any, sample_domain: Any) -> None:

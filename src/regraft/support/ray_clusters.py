@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from regraft.support.extras import require
+from regraft.support.last_words import leaving_last_words
 
 _RAY_KEYWORDS = ("auto", "local")
 # Ray tells of workers that die on standard output, where results go, and of errors that are
@@ -22,6 +23,11 @@ _SETTINGS = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
 _CONNECT_SECONDS = 10.0  # seconds
+# Ray ends this process at once, with exit code 1, when its node process (the raylet) is gone.
+_LAST_WORDS = (
+    "regraft: Ray or the system ended this command, as both do when memory runs out: free some "
+    "memory, or pass fewer --workers, and run the same command again."
+)
 _LATE = re.compile("(?i)timed out|time-?out")  # of Ray's messages
 
 
@@ -69,10 +75,11 @@ def connect(address: str | None) -> Iterator[None]:
     except Exception as error:  # Ray raises that class itself
         ray.shutdown()  # what was started by then
         raise ValueError(_explain(error, address)) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with leaving_last_words(_LAST_WORDS):
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _explain(error: Exception, address: str | None) -> str:
