@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from regraft.domainbed import collect_results, running, sweep, train
 from regraft.domainbed.flags import collect_arguments, sweep_arguments, train_arguments
@@ -177,6 +178,16 @@ def test_the_command_that_is_shown_can_be_pasted(
     running.run(lambda: words)
     shown = capsys.readouterr().err
     assert "--hparams '{\"lr\": 0.1}'" in shown and shlex.split(shown) == ["regraft", *words]
+
+
+@pytest.mark.parametrize(("has_gpu", "device"), [(True, "cuda"), (False, "cpu")])
+def test_a_gpu_is_taken_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, has_gpu: bool, device: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    words = train_arguments([], running.usual_device())
+    assert words[words.index("--device") + 1] == device
+    assert train_arguments(["--device", "mps"], device)[-1] == "mps"
 
 
 def test_steps_of_zero_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) -> None:
