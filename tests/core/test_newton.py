@@ -144,7 +144,7 @@ def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> 
     curved = p * weights[0].unsqueeze(1)
     system = (
         hessian_diagonal(Z, p, weights[0]),
-        lambda v: curvature.curvature_product(Z, p, curved, v),
+        lambda v: curvature.curvature_product(Z, p.T, curved.T, v),
         ridge,
     )
     for tolerance in (3e-2, 3e-5):

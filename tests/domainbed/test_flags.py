@@ -7,8 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from regraft.domainbed import collect_results, running, sweep, train
+from regraft.domainbed import (
+    collect_results,
+    download,
+    list_top_hparams,
+    running,
+    sweep,
+    train,
+)
 from regraft.domainbed.flags import collect_arguments, sweep_arguments, train_arguments
 from tests.helpers.errors import refused
 from tests.helpers.toy_sweep import write_bank
@@ -177,6 +185,47 @@ def test_the_command_that_is_shown_can_be_pasted(
     running.run(lambda: words)
     shown = capsys.readouterr().err
     assert "--hparams '{\"lr\": 0.1}'" in shown and shlex.split(shown) == ["regraft", *words]
+
+
+def test_what_was_chosen_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, out = str(write_bank(tmp_path / "data")), str(tmp_path / "out")
+    words = ["--data_dir", data, "--output_dir", out, "--dataset", "toy", "--steps", "2"]
+    with pytest.raises(SystemExit):
+        train.main([*words, "--test_envs", "1", "--device", "cpu", "--hparams", '{"lr": 0.25}'])
+    capsys.readouterr()
+    cell = ["--input_dir", out, "--dataset", "toy", "--algorithm", "ERM", "--test_env"]
+    list_top_hparams.main([*cell, "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("Model")] == [
+        "Model selection: training-domain validation",
+        "Model selection: test-domain validation (oracle)",
+    ]
+    (path,) = Path(out).glob("*/results.jsonl")
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert f"\t{last['env1_in_acc']}, hparams_seed 0" in lines
+    assert lines.count("trial_seed: 0") == lines.count("\t\tlr: 0.25") == 2
+    with pytest.raises(SystemExit) as ended:
+        list_top_hparams.main([*cell, "0"])
+    assert ended.value.code == 2
+    assert "no table with ERM on toy, test environment 0" in capsys.readouterr().err
+
+
+def test_the_datasets_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        download.main(["--data_dir", str(tmp_path)])
+    shown = capsys.readouterr()
+    assert ended.value.code == 0 and f"regraft download --data {tmp_path}" in shown.err
+    assert "PACS" in shown.out and "TerraIncognita" in shown.out
+
+
+@pytest.mark.parametrize(("has_gpu", "device"), [(True, "cuda"), (False, "cpu")])
+def test_a_gpu_is_taken_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, has_gpu: bool, device: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    words = train_arguments([], running.usual_device())
+    assert words[words.index("--device") + 1] == device
+    assert train_arguments(["--device", "mps"], device)[-1] == "mps"
 
 
 def test_steps_of_zero_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) -> None:

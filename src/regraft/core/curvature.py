@@ -90,12 +90,15 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 
 
 def curvature_product(Z: Tensor, p: Tensor, curved: Tensor, v: Tensor) -> Tensor:
-    """Return the product of the Hessian with ``v`` (t, C, k); ``curved`` (n, C) is weight · p."""
+    """Return the product of the Hessian with ``v`` (t, C, k), at probabilities ``p`` (C, n).
+
+    ``curved`` (C, n) is weight · p. Rows come last, for sums over a few classes are slow otherwise.
+    """
     t, classes, k = v.shape
-    u = (Z @ v.reshape(t * classes, k).to(Z.dtype).T).reshape(-1, t, classes)
-    u = u - (u * p.unsqueeze(1)).sum(dim=2, keepdim=True)
-    u *= curved.unsqueeze(1)
-    return (u.reshape(-1, t * classes).T @ Z).reshape(v.shape)
+    u = (v.reshape(t * classes, k).to(Z.dtype) @ Z.T).reshape(t, classes, -1)
+    u -= (u * p).sum(dim=1, keepdim=True)
+    u *= curved
+    return (u.reshape(t * classes, -1) @ Z).reshape(v.shape)
 
 
 def solve_conjugate(

@@ -307,13 +307,13 @@ class _MemoryAtHead:
         slabs = conversion_chunks(Z, p.dtype)
         # Curvature in this precision is far better than the tolerance asks for.
         Z = Z.float() if self._rows.is_short else Z
-        curved = (p * weight.unsqueeze(1)).to(Z.dtype)
-        short = p.to(Z.dtype)
+        curved = (p * weight.unsqueeze(1)).T.to(Z.dtype).contiguous()
+        short = p.T.to(Z.dtype).contiguous()
 
         def product(v: Tensor) -> Tensor:
             image = torch.zeros_like(v)
             for rows in slabs:
-                image += curvature_product(Z[rows], short[rows], curved[rows], v)
+                image += curvature_product(Z[rows], short[:, rows], curved[:, rows], v)
             return image
 
         return hessian_diagonal(Z, p, weight), product

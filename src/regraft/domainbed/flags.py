@@ -21,6 +21,7 @@ _OURS_BY_SCRIPT = {  # our commands, and options that DomainBed does not have
     "train": ("train", "--plugins, --compat or --swad"),
     "sweep": ("sweep", "--plugins, --compat, --swad or --workers"),
     "collect_results": ("collect", "--selection, --markdown or --json"),
+    "download": ("download", "a dataset's name and --from"),
 }
 _OURS = ("CRO", "CROLatent", "JTT", "EIIL", "XRM")
 
@@ -131,6 +132,17 @@ def collect_arguments(given: Sequence[str]) -> list[str]:
     if args.auto_lr:
         raise ValueError("ERM++ has no search for a learning rate here: leave --auto_lr out.")
     return ["collect", args.input_dir, "--compat", *(["--latex"] if args.latex else []), *rest]
+
+
+def download_arguments(given: Sequence[str]) -> list[str]:
+    """Return the arguments of ``regraft download`` for those of DomainBed's ``download``.
+
+    Alone they list the datasets, where people get them, and the folders that they belong in.
+    """
+    parser = _parser("download")
+    parser.add_argument("--data_dir", required=True, help="Folder of the data.")
+    args, rest = parser.parse_known_args(given)
+    return ["download", *rest, "--data", args.data_dir]
 
 
 def _number(name: str, value: int | None) -> list[str]:

@@ -130,8 +130,8 @@ def test_each_step_moves_its_own_networks_and_nothing_else() -> None:
     x, y = x.flatten(0, 1), y.flatten()
     steps = [
         (lambda: model.learn_content(x, y), {"featurizer", "content"}),
-        (lambda: model.learn_style(x, y), {"style"}),
-        (lambda: model.hide_style(x), {"featurizer"}),
+        (lambda: model.learn_style(model.featurizer(x).detach(), y), {"style"}),
+        (lambda: model.hide_style(model.featurizer(x)), {"featurizer"}),
     ]
     for _ in range(2):
         for step, expected in steps:
@@ -145,8 +145,8 @@ def test_an_update_is_the_three_steps_with_fresh_gradients() -> None:
     rows, labels = x.flatten(0, 1), y.flatten()
     steps: dict[str, Callable[[SagNet], Tensor]] = {
         "loss_c": lambda model: model.learn_content(rows, labels),
-        "loss_s": lambda model: model.learn_style(rows, labels),
-        "loss_adv": lambda model: model.hide_style(rows),
+        "loss_s": lambda model: model.learn_style(model.featurizer(rows).detach(), labels),
+        "loss_adv": lambda model: model.hide_style(model.featurizer(rows)),
     }
     state = snapshot(whole)
     for number in range(2):
@@ -167,12 +167,14 @@ def test_content_and_style_are_learnt_apart_and_the_adversary_evens_classes() ->
     torch.testing.assert_close(model.learn_content(x, y), functional.cross_entropy(logits, y))
     twin.load_state(snapshot(model))
     logits = twin.style(twin.swap_contents(twin.featurizer(x)))
-    torch.testing.assert_close(model.learn_style(x, y), functional.cross_entropy(logits, y))
+    loss = model.learn_style(model.featurizer(x).detach(), y)
+    torch.testing.assert_close(loss, functional.cross_entropy(logits, y))
     # A style classifier of zeros already finds them so.
     model, (x, _) = make("SagNet", sag_w_adv=0.5), batch()
     for parameter in model.style.parameters():
         nn.init.zeros_(parameter)
-    assert model.hide_style(x.flatten(0, 1)).item() == pytest.approx(0.5 * math.log(N_CLASSES))
+    loss = model.hide_style(model.featurizer(x.flatten(0, 1)))
+    assert loss.item() == pytest.approx(0.5 * math.log(N_CLASSES))
 
 
 # ARM

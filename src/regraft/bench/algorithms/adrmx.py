@@ -75,8 +75,9 @@ class ADRMX(TurnTaking):
         n_domains, n = y.shape
         domains = torch.arange(n_domains, device=y.device).repeat_interleave(n)
         x, y = x.flatten(0, 1), y.flatten()
-        features, of_domain = self.featurizer(x), self.of_domain(x)
-        rest = features - of_domain
+        with torch.set_grad_enabled(self.variant(step) == NETWORK):
+            features, of_domain = self.featurizer(x), self.of_domain(x)
+            rest = features - of_domain
         found = functional.cross_entropy(self.discriminator(rest), domains)
         if self.variant(step) == DISCRIMINATOR:
             self.descend(found, DISCRIMINATOR)

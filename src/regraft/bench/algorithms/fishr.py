@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
@@ -61,6 +61,11 @@ class Fishr(ERM):
 
     def row_gradients(self, features: Tensor, y: Tensor) -> Tensor:
         """Return each row's gradient (n, P) by all of the classifier's weights."""
+        if isinstance(self.classifier, nn.Linear):
+            shares = self.classifier(features).softmax(dim=1)
+            errors = shares - functional.one_hot(y, shares.shape[1])
+            by_weight = errors.unsqueeze(2) * features.unsqueeze(1)
+            return torch.cat([by_weight.flatten(1), errors], dim=1)
 
         def loss(weights: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
             logits = functional_call(self.classifier, weights, (row[None],))

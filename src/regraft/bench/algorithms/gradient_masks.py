@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
+from regraft.bench.networks.domainbed import is_plain
 from regraft.bench.networks.fused import ConvReluNorm
 from regraft.bench.protocol.spaces import ten_to, uniform
 
@@ -36,28 +37,29 @@ class SD(ERM):
 class Masked(ERM):
     """Mean gradient, of which only entries on which domains agree are kept and scaled up."""
 
-    def mask(self, gradients: Tensor) -> Tensor:
-        """Return what is kept, from 0 to 1, of entries with ``gradients`` (K, ...)."""
+    def mask(self, gradients: Tensor, mean: Tensor) -> Tensor:
+        """Return what is kept, from 0 to 1, of entries with ``gradients`` (K, ...) of a mean."""
         raise NotImplementedError
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step down the masked gradient."""
-        losses = domain_losses(self.through(self.predict, x), y)
+        losses = losses_apart(self, x, y)
         parameters = [*self.featurizer.parameters(), *self.classifier.parameters()]
         by_domain = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
         for parameter, *gradients in zip(parameters, *by_domain, strict=True):
             stacked = torch.stack(gradients)
-            mask = self.mask(stacked)
-            parameter.grad = mask * stacked.mean(dim=0) / (1e-10 + mask.mean())
+            mean = stacked.mean(dim=0)
+            mask = self.mask(stacked, mean)
+            parameter.grad = mask * mean / (1e-10 + mask.mean())
         self.optimizers[MAIN].step()
-        return {"loss": losses.mean().detach()}
+        return {"loss": torch.stack(losses).mean().detach()}
 
 
 @algorithm("ANDMask", {"tau": uniform(1.0, 0.5, 1.0)})
 class ANDMask(Masked):
     """Entries count if a share of the domains, at least ``tau``, agrees on their sign."""
 
-    def mask(self, gradients: Tensor) -> Tensor:
+    def mask(self, gradients: Tensor, mean: Tensor) -> Tensor:
         """Return ones and zeros."""
         agreement = gradients.sign().mean(dim=0).abs()
         return agreement.ge(self.hparams["tau"]).to(gradients)
@@ -70,11 +72,11 @@ class SANDMask(Masked):
     With the default ``tau`` of 1, which is DomainBed's, none can agree enough: nothing is learnt.
     """
 
-    def mask(self, gradients: Tensor) -> Tensor:
+    def mask(self, gradients: Tensor, mean: Tensor) -> Tensor:
         """Return shares from 0 to 1."""
         one = torch.full_like(gradients[0], _TINY)
         # Many times as fast as torch's own variance over few entries that lie far apart.
-        squares = (gradients - gradients.mean(dim=0)).square().sum(dim=0)
+        squares = (gradients - mean).square().sum(dim=0)
         variance = squares / (len(gradients) - 1) if len(gradients) > 1 else one
         excess = gradients.sign().mean(dim=0).abs() - self.hparams["tau"]
         shares: Tensor = (self.hparams["k"] / variance * excess).tanh().clamp_min(0)
@@ -93,12 +95,30 @@ class IGA(ERM):
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Return the loss, the penalty through gradients of the gradients, and their sum."""
-        losses = domain_losses(self.through(self.predict, x), y)
+        losses = losses_apart(self, x, y)
         parameters = [*self.featurizer.parameters(), *self.classifier.parameters()]
-        mean = torch.autograd.grad(losses.mean(), parameters, retain_graph=True)
-        penalty = losses.new_zeros(())
-        for loss in losses:
-            own = torch.autograd.grad(loss, parameters, create_graph=True)
-            penalty = penalty + sum((g - m).square().sum() for g, m in zip(own, mean, strict=True))
-        total = losses.mean() + self.hparams["penalty"] * penalty
-        return {OBJECTIVE: total, "loss": losses.mean(), "penalty": penalty}
+        by_domain = [torch.autograd.grad(loss, parameters, create_graph=True) for loss in losses]
+        penalty = x.new_zeros(())
+        for gradients in zip(*by_domain, strict=True):
+            stacked = torch.stack(gradients)
+            penalty = penalty + (stacked - stacked.detach().mean(dim=0)).square().sum()
+        loss = torch.stack(losses).mean()
+        return {
+            OBJECTIVE: loss + self.hparams["penalty"] * penalty,
+            "loss": loss,
+            "penalty": penalty,
+        }
+
+
+def losses_apart(algorithm: ERM, x: Tensor, y: Tensor) -> list[Tensor]:
+    """Return the mean loss of each domain; where it can be, its gradient costs its own rows only.
+
+    It can where domains pass through the network one by one, or rows have nothing to do with one
+    another in it.
+    """
+    if algorithm.task.per_domain or is_plain(algorithm.featurizer):
+        return [
+            functional.cross_entropy(algorithm.predict(rows), labels)
+            for rows, labels in zip(x, y, strict=True)
+        ]
+    return list(domain_losses(algorithm.predict(x.flatten(0, 1)), y))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm
-from regraft.bench.networks.domainbed import make_classifier, make_featurizer
+from regraft.bench.networks.domainbed import is_plain, make_classifier, make_featurizer
 from regraft.bench.protocol.spaces import ten_to
 
 FEATURES, CONTENT, STYLE = "features", "content", "style"
@@ -44,11 +44,12 @@ class SagNet(Algorithm):
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take three steps: features with content, style, and features against style."""
         x, y = x.flatten(0, 1), y.flatten()
-        losses = {
-            "loss_c": self.learn_content(x, y),
-            "loss_s": self.learn_style(x, y),
-            "loss_adv": self.hide_style(x),
-        }
+        losses = {"loss_c": self.learn_content(x, y)}
+        features = self.featurizer(x)
+        losses["loss_s"] = self.learn_style(features.detach(), y)
+        if not is_plain(self.featurizer):
+            features = self.featurizer(x)
+        losses["loss_adv"] = self.hide_style(features)
         return {name: loss.detach() for name, loss in losses.items()}
 
     def learn_content(self, x: Tensor, y: Tensor) -> Tensor:
@@ -57,17 +58,15 @@ class SagNet(Algorithm):
         self.descend(loss, FEATURES, CONTENT)
         return loss
 
-    def learn_style(self, x: Tensor, y: Tensor) -> Tensor:
+    def learn_style(self, features: Tensor, y: Tensor) -> Tensor:
         """Train the style classifier to find the class that a style belongs to."""
-        with torch.no_grad():
-            features = self.swap_contents(self.featurizer(x))
-        loss = functional.cross_entropy(self.style(features), y)
+        loss = functional.cross_entropy(self.style(self.swap_contents(features)), y)
         self.descend(loss, STYLE)
         return loss
 
-    def hide_style(self, x: Tensor) -> Tensor:
+    def hide_style(self, features: Tensor) -> Tensor:
         """Train the featurizer until the style classifier finds all classes equally likely."""
-        logits = self.style(self.swap_contents(self.featurizer(x)))
+        logits = self.style(self.swap_contents(features))
         loss: Tensor = -self.hparams["sag_w_adv"] * functional.log_softmax(logits, dim=1).mean()
         self.descend(loss, FEATURES)
         return loss

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
-from regraft.bench.networks.domainbed import make_classifier
+from regraft.bench.networks.domainbed import is_plain, make_classifier
 from regraft.bench.protocol.spaces import Hparam, choice, ten_to, uniform, whole_choice, whole_power
 
 _RATE = 0.1  # of the steps of the domains' own heads
@@ -48,14 +48,18 @@ class TransferableFeatures(ERM):
         """Take a step down the loss and one down the gap, then move the adversary."""
         loss = functional.cross_entropy(self.predict(x.flatten(0, 1)), y.flatten())
         self._improve(loss)
-        self._improve(self.gap(x, y))
+        self._improve(self.gap(self.through(self.featurizer, x), y))
         classifier = list(self.classifier.parameters())
         adversary = list(self.adversary.parameters())
         with torch.no_grad():
             for mine, theirs in zip(classifier, adversary, strict=True):
                 theirs.copy_(mine)
-        for _ in range(self.hparams["d_steps_per_g"]):
-            gap = self.gap(x, y)
+        is_plain_network = is_plain(self.featurizer)
+        for i in range(self.hparams["d_steps_per_g"]):
+            if i == 0 or not is_plain_network:
+                with torch.no_grad():
+                    features = self.through(self.featurizer, x)
+            gap = self.gap(features, y)
             slopes = torch.autograd.grad(gap, adversary)
             with torch.no_grad():
                 for theirs, slope in zip(adversary, slopes, strict=True):
@@ -63,9 +67,9 @@ class TransferableFeatures(ERM):
                 self._stay_near(classifier, adversary)
         return {"loss": loss.detach(), "gap": gap.detach()}
 
-    def gap(self, x: Tensor, y: Tensor) -> Tensor:
+    def gap(self, features: Tensor, y: Tensor) -> Tensor:
         """Return the weighted difference of the largest and the smallest loss of a domain."""
-        losses = domain_losses(self.adversary(self.through(self.featurizer, x)), y)
+        losses = domain_losses(self.adversary(features), y)
         difference: Tensor = self.hparams["t_lambda"] * (losses.max() - losses.min())
         return difference
 

@@ -15,6 +15,15 @@ from regraft.bench.networks.weights import WEIGHTS, load_weights
 from regraft.bench.networks.wide_resnet import WideResNet
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 
+_PLAIN = (
+    nn.Linear,
+    nn.Conv2d,
+    nn.ReLU,
+    nn.GroupNorm,
+    nn.AdaptiveAvgPool2d,
+    nn.Flatten,
+)  # layers without draws or memory, in which rows are apart
+
 
 def make_featurizer(
     input_shape: tuple[int, ...],
@@ -63,6 +72,18 @@ def _make_featurizer(
     if compat and hparams["resnet50_augmix"]:  # which comes last there
         hparams = {**hparams, "resnet18": False}
     return make_resnet(input_shape[0], hparams, generator)
+
+
+def is_plain(network: nn.Module) -> bool:
+    """Return whether a row's output follows from the row and the weights, whenever it is asked for.
+
+    It does not where there is dropout, or batch normalization, whose statistics move as well.
+    """
+    return all(isinstance(layer, _PLAIN) for layer in network.modules() if _is_leaf(layer))
+
+
+def _is_leaf(layer: nn.Module) -> bool:
+    return next(layer.children(), None) is None
 
 
 def make_classifier(n_features: int, n_classes: int, hparams: Mapping[str, Any]) -> nn.Module:
