@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import warnings
@@ -18,6 +17,7 @@ import typer
 
 from regraft.cli.failures import INTERRUPTED, heeding_interrupts, shorten
 from regraft.cli.options import Html, Json, Quiet
+from regraft.cli.output_folder import check_output
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
 from regraft.support.extras import MissingExtra
@@ -163,7 +163,8 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 for path in options.values():
                     if isinstance(path, Path):
                         check_file(path)  # reading a pipe never ends, and a new file replaces it
-                _check_folder(out)
+                if out is not None:
+                    check_output(out)
                 before = _entries(out)
                 function(**options)
             except KeyboardInterrupt as stop:
@@ -221,14 +222,3 @@ def _sentence(problem: BaseException | str) -> str:
 def _check_seed(seed: int | None) -> None:
     if seed is not None and seed < 0:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
-
-
-def _check_folder(out: Path | None) -> None:
-    """Refuse an --out that cannot be written to before anything is computed."""
-    if out is None:
-        return
-    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not nearest.is_dir():
-        raise ValueError(f"{nearest} is a file: choose another folder with --out.")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"{nearest} is not writable: choose another folder with --out.")
