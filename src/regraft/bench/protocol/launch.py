@@ -17,9 +17,9 @@ from regraft.bench.engines import Engine
 from regraft.bench.protocol.jobs import PLUGIN, Job
 from regraft.bench.protocol.results import RunKey, run_key
 from regraft.bench.protocol.run_folder import RESULTS, RunFolder
+from regraft.bench.protocol.run_lines import read_run_lines
 from regraft.bench.protocol.training import SAVE_EVERY
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
-from regraft.support.json_files import parse_object
 from regraft.support.progress import duration
 
 _TOGETHER_GPU = 20  # runs that a GPU does side by side
@@ -238,8 +238,5 @@ def _without_plugin(args: Mapping[str, Any]) -> str:
 
 
 def _first_record(path: Path) -> dict[str, Any] | None:
-    with path.open("rb") as lines:
-        try:
-            return parse_object(lines.readline())
-        except ValueError:
-            return None
+    first = next(read_run_lines(path), None)
+    return None if first is None else first.record
