@@ -109,3 +109,11 @@ def test_a_good_folder_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / ".regraft-trial.0123abcd").touch()  # as a kill would leave it
     check_output(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there are always text")
+@pytest.mark.parametrize("line", ["fit {tmp}/data.csv --out {odd}", "fit {odd} --out {tmp}/out"])
+def test_names_that_are_no_text_are_refused(run: Run, tmp_path: Path, line: str) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    ran = run(*(word.format(tmp=tmp_path, odd=odd) for word in line.split()))
+    assert ran.code == 2 and ran.err.endswith("\\udcff' is not text in UTF-8: rename it.\n")

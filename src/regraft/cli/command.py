@@ -162,6 +162,7 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 _check_seed(options.get("seed"))
                 for path in options.values():
                     if isinstance(path, Path):
+                        _check_name(path)
                         check_file(path)  # reading a pipe never ends, and a new file replaces it
                 if out is not None:
                     check_output(out)
@@ -222,3 +223,11 @@ def _sentence(problem: BaseException | str) -> str:
 def _check_seed(seed: int | None) -> None:
     if seed is not None and seed < 0:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a name that no report could show and no JSON could hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the name {str(path)!r} is not text in UTF-8: rename it.") from None

@@ -158,11 +158,19 @@ def test_the_same_values_in_another_order_are_no_change(tmp_path: Path) -> None:
     assert (results.records, results.damaged) == ([record(0)], [])
 
 
-def test_lines_of_other_programs_are_believed_and_ours_may_follow(tmp_path: Path) -> None:
-    path = write(tmp_path / "job", record(0), record(100))
-    RunFolder(path.parent, "run").append(record(200))
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_a_damaged_name_of_a_checksum_is_told(tmp_path: Path, line: int) -> None:
+    path = seal_lines(tmp_path / "job", record(0), record(100), record(200))
+    lines = path.read_text().splitlines()
+    lines[line] = lines[line].replace('"sha256"', '"sa256"')
+    path.write_text("\n".join(lines) + "\n")
+    assert read_results(tmp_path).damaged == [Damage(path, line + 1, CHANGED)]
+
+
+def test_lines_of_other_programs_are_believed(tmp_path: Path) -> None:
+    write(tmp_path / "job", record(0), record(100))
     results = read_results(tmp_path)
-    assert (len(results.records), results.damaged) == (3, [])
+    assert (len(results.records), results.damaged) == (2, [])
 
 
 def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,32 @@ class RunLine:
     reason: str = ""
 
 
-def read_run_lines(path: Path) -> Iterator[RunLine]:
+def read_run_lines(path: Path) -> list[RunLine]:
     """Read the lines that are not blank, none if there is no file.
 
-    Our own lines carry checksums, and so do all that follow one of them; those of other programs
-    have none, and are believed.
+    Our own lines carry checksums, and in a file with one of them all have to. Lines of other
+    programs have none, and are believed.
     """
-    is_ours = False
-    for line in read_lines(path):
-        if not line.content.strip():
-            continue
-        try:
-            record, is_sealed = unseal(parse_object(line.content))
-            if is_ours and not is_sealed:
-                raise ValueError(CHANGED)
-        except ValueError as error:
-            yield RunLine(line, None, str(error))
-            continue
-        is_ours = is_sealed
-        yield RunLine(line, record)
+    read = [(line, *_parse(line)) for line in read_lines(path) if line.content.strip()]
+    is_ours = any(is_sealed for *_, is_sealed in read)
+    return [
+        RunLine(line, None, CHANGED)
+        if record is not None and is_ours and not is_sealed
+        else RunLine(line, record, reason)
+        for line, record, reason, is_sealed in read
+    ]
+
+
+def read_first_record(path: Path) -> dict[str, Any] | None:
+    """Read the record in the first line that is not blank, None if there is none."""
+    first = next((line for line in read_lines(path) if line.content.strip()), None)
+    return None if first is None else _parse(first)[0]
+
+
+def _parse(line: Line) -> tuple[dict[str, Any] | None, str, bool]:
+    """Return the record or the reason why there is none, and whether it has its checksum."""
+    try:
+        record, is_sealed = unseal(parse_object(line.content))
+    except ValueError as error:
+        return None, str(error), False
+    return record, "", is_sealed
