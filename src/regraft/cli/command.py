@@ -164,8 +164,8 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                     if isinstance(path, Path):
                         _check_name(path)
                         check_file(path)  # reading a pipe never ends, and a new file replaces it
-                if out is not None:
-                    check_output(out)
+                if (folder := _find_output(options)) is not None:
+                    check_output(folder)
                 before = _entries(out)
                 function(**options)
             except KeyboardInterrupt as stop:
@@ -223,6 +223,12 @@ def _sentence(problem: BaseException | str) -> str:
 def _check_seed(seed: int | None) -> None:
     if seed is not None and seed < 0:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
+
+
+def _find_output(options: dict[str, Any]) -> Path | None:
+    """Return the folder that results go to, also of a command whose ``--out`` is a file."""
+    out, path = options.get("out"), options.get("path")
+    return path.parent if out is None and isinstance(path, Path) else out
 
 
 def _check_name(path: Path) -> None:
