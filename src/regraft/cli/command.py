@@ -215,6 +215,8 @@ def _is_foreseen(error: RuntimeError) -> bool:
 def _sentence(problem: BaseException | str) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
         return shorten(f"{problem.filename}: {problem.strerror}.")
+    if isinstance(problem, OSError) and problem.strerror is not None:  # of no file with a name
+        return f"the output cannot be written ({problem.strerror}): check where it goes."
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
         return "the memory is not enough: pass fewer rows or features, or use a larger machine."
     return shorten(" ".join(str(problem).split())) or f"{type(problem).__name__}."
