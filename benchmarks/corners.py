@@ -36,8 +36,8 @@ def draw(n: int, d: int, classes: int, sources: int) -> tuple[np.ndarray, np.nda
     return codes[0, y] + 1.5 * codes[1, u] + rng.normal(size=(n, d)), y, s
 
 
-def main(names: list[str]) -> None:
-    for name in names or CORNERS:
+def main() -> None:
+    for name in sys.argv[1:] or CORNERS:
         X, y, s = draw(*CORNERS[name])
         start = time.process_time()
         model = CROClassifier().fit(X, y, sample_domain=s)
@@ -49,4 +49,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

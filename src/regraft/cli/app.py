@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -39,6 +41,9 @@ from regraft.cli.usage import PROGRAM
 
 def main() -> None:
     """Run the command that the user typed."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # What a terminal or a file of another encoding lacks is written as \u2260 and such.
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name=PROGRAM)
 
 

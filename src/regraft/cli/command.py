@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import warnings
@@ -19,6 +18,7 @@ import typer
 from regraft.cli.failures import INTERRUPTED, heeding_interrupts, shorten
 from regraft.cli.option_words import option_names, speak_of_options
 from regraft.cli.options import Html, Json, Quiet
+from regraft.cli.output_folder import check_output
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
 from regraft.support.extras import MissingExtra
@@ -163,8 +163,10 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 _check_seed(options.get("seed"))
                 for path in options.values():
                     if isinstance(path, Path):
+                        _check_name(path)
                         check_file(path)  # reading a pipe never ends, and a new file replaces it
-                _check_folder(out)
+                if (folder := _find_output(options)) is not None:
+                    check_output(folder)
                 before = _entries(out)
                 function(**options)
             except KeyboardInterrupt as stop:
@@ -214,6 +216,8 @@ def _is_foreseen(error: RuntimeError) -> bool:
 def _sentence(problem: BaseException | str, context: typer.Context | None) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
         return shorten(f"{problem.filename}: {problem.strerror}.")
+    if isinstance(problem, OSError) and problem.strerror is not None:  # of no file with a name
+        return f"the output cannot be written ({problem.strerror}): check where it goes."
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
         return "the memory is not enough: pass fewer rows or features, or use a larger machine."
     said = " ".join(str(problem).split()) or f"{type(problem).__name__}."
@@ -225,12 +229,15 @@ def _check_seed(seed: int | None) -> None:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
 
 
-def _check_folder(out: Path | None) -> None:
-    """Refuse an --out that cannot be written to before anything is computed."""
-    if out is None:
-        return
-    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not nearest.is_dir():
-        raise ValueError(f"{nearest} is a file: choose another folder with --out.")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"{nearest} is not writable: choose another folder with --out.")
+def _find_output(options: dict[str, Any]) -> Path | None:
+    """Return the folder that results go to, also of a command whose ``--out`` is a file."""
+    out, path = options.get("out"), options.get("path")
+    return path.parent if out is None and isinstance(path, Path) else out
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a name that no report could show and no JSON could hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the name {str(path)!r} is not text in UTF-8: rename it.") from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -70,11 +71,22 @@ class OneSentenceGroup(TyperGroup):
                 typer.echo(f"{PROGRAM}: {_sentence(error, self._path(words))}", err=True)
             sys.exit(error.exit_code)
         except typer.Abort:  # an interrupt before a command began, in older versions of typer
+            _tell_interrupt()
             sys.exit(INTERRUPTED)
         except Exception as error:  # the last resort: nobody foresaw it
             typer.echo(f"{PROGRAM}: {describe_internal_error(error)}", err=True)
             sys.exit(INTERNAL_ERROR)
         sys.exit(code or 0)
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words of the command line."""
+        with _telling_interrupts():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; one that has begun tells of an interrupt itself."""
+        with _telling_interrupts():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List the commands in the order of the help."""
@@ -90,6 +102,20 @@ class OneSentenceGroup(TyperGroup):
             path.append(word)
             group = found
         return " ".join(path)
+
+
+@contextmanager
+def _telling_interrupts() -> Iterator[None]:
+    """End with a line at Ctrl-C, which typer would say nothing of."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _tell_interrupt()
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell_interrupt() -> None:
+    typer.echo(f"{PROGRAM}: interrupted: nothing was written.", err=True)
 
 
 def _close_guesses(error: Any) -> list[str]:

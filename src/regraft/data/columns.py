@@ -16,6 +16,7 @@ from regraft.estimators.column_kinds import Columns, find_alike
 from regraft.estimators.table_features import TableFeatures
 
 _SHOWN = 8  # names in a sentence
+_BEYOND = 2**63
 
 
 class TableError(ValueError):
@@ -177,7 +178,14 @@ def typed(cells: list[str]) -> NDArray[Any]:
         numbers = [int(cell) for cell in cells]
     except ValueError:
         return np.array(cells)
-    return np.array(numbers if [str(n) for n in numbers] == cells else cells)
+    return as_array(numbers if [str(n) for n in numbers] == cells else cells)
+
+
+def as_array(cells: Sequence[Any]) -> NDArray[Any]:
+    """Make an array; whole numbers of more than 64 bits, which it would round, become texts."""
+    if all(type(cell) is int for cell in cells) and not all(-_BEYOND <= n < _BEYOND for n in cells):
+        return np.array([str(cell) for cell in cells])
+    return np.array(cells)
 
 
 def quoted(names: Sequence[str]) -> str:

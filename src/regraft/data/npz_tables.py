@@ -134,6 +134,12 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     values = _npz_array(path, arrays, name)
     if values.ndim != 1:
         return values
+    if values.dtype.kind not in "biufUSM":
+        raise TableError(
+            f"array {name!r} of {path} has type {values.dtype}: save plain numbers or strings."
+        )
+    if values.dtype.kind == "M":
+        values = np.where(np.isnat(values), "", values.astype(str))  # as in Parquet files
     cells = role.values(path, values.tolist())
     if cells is None:
         return None

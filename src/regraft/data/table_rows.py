@@ -230,7 +230,15 @@ def plain_cells(column: Any) -> list[Any]:
     So are bytes in UTF-8, since not every writer marks texts. Other bytes, and cells that hold
     several values, stay as they are, for others to refuse.
     """
-    cells: list[Any] = column.to_pylist()
+    try:
+        cells: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        raise
+    except (ArithmeticError, LookupError, ValueError) as error:  # far dates, unknown time zones
+        raise TableError(
+            f"a column of the type {column.type} cannot be read ({str(error).rstrip('.')}): write "
+            "its cells as numbers or texts."
+        ) from None
     return [cell if isinstance(cell, _PLAIN) else _plain_cell(cell) for cell in cells]
 
 

@@ -15,6 +15,7 @@ from regraft.data.columns import (
     ColumnChoice,
     Role,
     TableError,
+    as_array,
     check_roles,
     quoted,
     tidy_domains,
@@ -220,7 +221,7 @@ def _read_named(
 ) -> tuple[Columns, _Columns]:
     """Read a table with named columns; all of its problems are told at once."""
     cells = read_columns(path, plain={role.name for role in roles})
-    make = typed if table_kind(path) == "csv" else np.array
+    make = typed if table_kind(path) == "csv" else as_array
     columns, problems = {}, []
     for role in roles:
         try:

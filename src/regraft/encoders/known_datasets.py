@@ -122,8 +122,11 @@ def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         )
     try:
         arrays = loadmat(path, variable_names=("fts", "labels"))
+        if any(arrays[name].dtype.kind not in "biuf" for name in ("fts", "labels")):
+            raise TypeError("NumPy casts a structure of one field to a number")
         counts, labels = arrays["fts"].astype(np.float64), arrays["labels"].astype(np.int64)
-    except (KeyError, MatReadError, NotImplementedError, OSError, TypeError, ValueError):
+    # IndexError: of a few bytes, in SciPy 1.11.
+    except (LookupError, MatReadError, NotImplementedError, OSError, TypeError, ValueError):
         raise ValueError(
             f"{path} is no MATLAB file (before version 7.3) with arrays 'fts' and 'labels': "
             "download it again."

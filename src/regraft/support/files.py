@@ -17,6 +17,8 @@ from filelock import FileLock, Timeout
 if sys.platform != "win32":
     import fcntl
 
+_TRIAL = "regraft-trial"
+_TRIAL_BYTES = 2**16
 _SUFFIX_LENGTH = 8
 _ANY_SUFFIX = "[0-9a-f]" * _SUFFIX_LENGTH
 
@@ -65,6 +67,19 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write the whole file or nothing, making its folder."""
     write_bytes(path, text.encode())
+
+
+def try_writing(folder: Path) -> None:
+    """Write a small file to ``folder`` and remove it; raise ``OSError`` if that is not possible."""
+    path = folder / _TRIAL
+    remove_abandoned(path)
+    temporary, file = _open_temporary(path)
+    try:
+        with file:
+            file.write(os.urandom(_TRIAL_BYTES))  # which no file system makes smaller
+            sync(file)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def sync(file: BinaryIO) -> None:

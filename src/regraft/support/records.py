@@ -9,14 +9,12 @@ from typing import Any
 
 from regraft.support.json_files import (
     append_json,
-    digest_json,
     drop_torn_line,
     dumps,
     parse_object,
     read_lines,
 )
-
-_SEAL = "sha256"
+from regraft.support.seals import seal, unseal
 
 
 class Records:
@@ -56,7 +54,7 @@ class Records:
             drop_torn_line(self._path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._ends_whole = False
-        append_json(self._path, {**record, _SEAL: digest_json(dict(record))})
+        append_json(self._path, seal(record))
         self._ends_whole = True
         self._known.add(_identity(record["args"]))
 
@@ -91,15 +89,13 @@ class Records:
 
     def _parse(self, content: bytes) -> tuple[dict[str, Any], bool]:
         """Read a record, and whether it has a checksum."""
-        record = parse_object(content)
-        if not isinstance(record.get("args"), dict):
+        document = parse_object(content)
+        if not isinstance(document.get("args"), dict):
             raise ValueError("args are not an object")
-        seal = record.pop(_SEAL, None)
-        if seal is not None and seal != digest_json(dict(record)):
-            raise ValueError("it was changed since it was written")
+        record, is_sealed = unseal(document)
         if self._check is not None:
             self._check(record)
-        return record, seal is not None
+        return record, is_sealed
 
 
 def _check_plain(name: str, value: Any) -> None:

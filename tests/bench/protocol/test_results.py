@@ -119,6 +119,60 @@ def test_a_torn_last_line_is_told_and_a_whole_one_kept(tmp_path: Path) -> None:
     assert results.damaged == [Damage(path, 2, "not JSON, cut off"), Damage(binary, 1, "not JSON")]
 
 
+def seal_lines(job: Path, *records: dict[str, Any]) -> Path:
+    """Write records as a run does."""
+    folder = RunFolder(job, "run")
+    job.mkdir()
+    for each in records:
+        folder.append(each)
+    return job / "results.jsonl"
+
+
+CHANGED = "it was changed since it was written"
+
+
+def test_a_line_of_ours_that_was_changed_is_told_and_left_out(tmp_path: Path) -> None:
+    path = seal_lines(tmp_path / "job", record(0), record(100), record(200))
+    assert read_results(tmp_path).damaged == []
+    lines = path.read_text().splitlines()
+    better = lines[1].replace('"env0_out_acc": 0.5', '"env0_out_acc": 0.75')
+    assert better != lines[1]
+    path.write_text("\n".join([lines[0], better, lines[2]]) + "\n")
+    results = read_results(tmp_path)
+    assert results.records == [record(0), record(200)]
+    assert results.damaged == [Damage(path, 2, CHANGED)]
+    # Nor may it lose its checksum.
+    without = json.dumps(record(100, env0_out_acc=0.75))
+    path.write_text("\n".join([lines[0], without, lines[2]]) + "\n")
+    assert read_results(tmp_path).damaged == [Damage(path, 2, CHANGED)]
+    path.write_text("\n".join([lines[0], lines[1], better.replace("100", "200")]) + "\n")
+    with refused(rf"is damaged \(its last line is .*{CHANGED[2:]}\): remove it"):
+        last_record(RunFolder(path.parent, "run"))
+
+
+def test_the_same_values_in_another_order_are_no_change(tmp_path: Path) -> None:
+    path = seal_lines(tmp_path / "job", record(0))
+    turned = dict(reversed(json.loads(path.read_text()).items()))
+    path.write_text(json.dumps(turned, indent=None, separators=(",", ":")) + "\n")
+    results = read_results(tmp_path)
+    assert (results.records, results.damaged) == ([record(0)], [])
+
+
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_a_damaged_name_of_a_checksum_is_told(tmp_path: Path, line: int) -> None:
+    path = seal_lines(tmp_path / "job", record(0), record(100), record(200))
+    lines = path.read_text().splitlines()
+    lines[line] = lines[line].replace('"sha256"', '"sa256"')
+    path.write_text("\n".join(lines) + "\n")
+    assert read_results(tmp_path).damaged == [Damage(path, line + 1, CHANGED)]
+
+
+def test_lines_of_other_programs_are_believed(tmp_path: Path) -> None:
+    write(tmp_path / "job", record(0), record(100))
+    results = read_results(tmp_path)
+    assert (len(results.records), results.damaged) == (2, [])
+
+
 def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:
     longer = record()["args"] | {"steps": 5001, "test_envs": [2, 1]}
     write(tmp_path / "a", record(0, test_envs=(1, 2)), record(100, test_envs=(1, 2)))

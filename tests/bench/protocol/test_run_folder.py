@@ -84,7 +84,10 @@ def test_without_its_checkpoint_a_run_starts_again(tmp_path: Path, kept: str) ->
     assert folder.records() == []
 
 
-@pytest.mark.parametrize("line", [b"{?}\n", b'{"loss": 1}\n', b'{"step": "1"}\n', b"[]\n"])
+@pytest.mark.parametrize(
+    "line",
+    [b"{?}\n", b'{"loss": 1}\n', b'{"step": "1"}\n', b"[]\n", b'{"step": 100, "loss": 49.0}\n'],
+)
 def test_with_a_damaged_line_a_run_starts_again(tmp_path: Path, line: bytes) -> None:
     folder = started(tmp_path, 0, 100, 200)
     folder.save(100, STATE)
@@ -92,7 +95,7 @@ def test_with_a_damaged_line_a_run_starts_again(tmp_path: Path, line: bytes) -> 
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + line + lines[2])
     assert folder.records() == [record(0), record(200)]
-    with pytest.warns(UserWarning, match=r"results\.jsonl is damaged and is made again\.$"):
+    with pytest.warns(UserWarning, match=r"results\.jsonl line 2 is damaged \(.+\), so"):
         assert folder.resume() is None
     assert folder.records() == []
 

@@ -17,9 +17,9 @@ from regraft.bench.engines import Engine
 from regraft.bench.protocol.jobs import PLUGIN, Job
 from regraft.bench.protocol.results import RunKey, run_key
 from regraft.bench.protocol.run_folder import RESULTS, RunFolder
+from regraft.bench.protocol.run_lines import read_first_record
 from regraft.bench.protocol.training import SAVE_EVERY
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
-from regraft.support.json_files import parse_object
 from regraft.support.progress import duration
 
 _TOGETHER_GPU = 20  # runs that a GPU does side by side
@@ -133,7 +133,7 @@ def check_plugins(out: Path, jobs: Sequence[Job]) -> None:
     """Raise ``ValueError`` if ``out`` has one of ``jobs`` by another version of a plugin."""
     origins = {_without_plugin(job.args): job.origin for job in jobs if job.origin}
     for path in sorted(out.glob(f"*/{RESULTS}")) if origins else ():
-        args = (_first_record(path) or {}).get("args")
+        args = (read_first_record(path) or {}).get("args")
         if not isinstance(args, dict):
             continue
         now = origins.get(_without_plugin(args))
@@ -225,7 +225,7 @@ def _group_size(n: int, workers: int | None, device: str, together: int | None) 
 def _recorded_key(path: Path) -> RunKey | None:
     """Return the run of a file's first record, None if it has no whole one."""
     try:
-        key = run_key(_first_record(path) or {})
+        key = run_key(read_first_record(path) or {})
         hash(key)  # not of lists, which damage may leave
         return key
     except (KeyError, TypeError, ValueError):
@@ -235,11 +235,3 @@ def _recorded_key(path: Path) -> RunKey | None:
 def _without_plugin(args: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in args.items() if name not in (PLUGIN, "output_dir")}
     return json.dumps(rest, sort_keys=True)
-
-
-def _first_record(path: Path) -> dict[str, Any] | None:
-    with path.open("rb") as lines:
-        try:
-            return parse_object(lines.readline())
-        except ValueError:
-            return None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regraft.bench.protocol.run_folder import DONE, RESULTS, RunFolder
+from regraft.bench.protocol.run_lines import RunLine, read_run_lines
 from regraft.bench.protocol.selection import Record, count_environments
-from regraft.support.json_files import parse_object, read_lines
 
 _ARGS = {
     "dataset": str,
@@ -103,6 +103,8 @@ def last_record(folder: RunFolder) -> dict[str, Any]:
     try:
         if not records:
             raise ValueError("it has no records")
+        if folder.ends_damaged:
+            raise ValueError("its last line is no record, or was changed since it was written")
         check_record(records[-1])
     except ValueError as error:
         raise ValueError(
@@ -123,14 +125,12 @@ def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int
     """Yield the records by run and step, in the order of the file; append to ``damaged``."""
     previous: dict[str, Any] = {"args": None, "hparams": None}
     key = None
-    for line in read_lines(path):
-        if not line.content.strip():
-            continue
+    for read in read_run_lines(path):
         try:
-            record = _parse(line.content)
+            record = _check(read)
         except ValueError as error:
-            reason = str(error) if line.is_whole else f"{error}, cut off"
-            damaged.append(Damage(path, line.number, reason))
+            reason = str(error) if read.line.is_whole else f"{error}, cut off"
+            damaged.append(Damage(path, read.line.number, reason))
             continue
         # A sweep has many lines with the same settings: keeping one copy saves most of the memory.
         if record["hparams"] == previous["hparams"]:
@@ -143,9 +143,11 @@ def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int
         yield (key, record["step"]), record
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _check(read: RunLine) -> dict[str, Any]:
     """Return the part of a record that is kept; raise ``ValueError`` with a reason."""
-    return check_record(parse_object(line))
+    if read.record is None:
+        raise ValueError(read.reason)
+    return check_record(read.record)
 
 
 def check_record(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The folder of one run: records that survive a kill, a checkpoint, and whether it is done.
 
-Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation and an empty file
-``done``. Beside them lie ``checkpoint.safetensors`` while the run is under way and
-``model.safetensors`` afterwards, if it is to be kept.
+Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation, which carries a
+checksum here, and an empty file ``done``. Beside them lie ``checkpoint.safetensors`` while the run
+is under way and ``model.safetensors`` afterwards, if it is to be kept.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from regraft.bench.protocol.cache import read_cache, write_cache
+from regraft.bench.protocol.run_lines import RunLine, read_run_lines
 from regraft.support.files import claim, remove_unfinished, write_bytes, write_text
-from regraft.support.json_files import append_json, parse_object, read_lines
+from regraft.support.json_files import append_json
+from regraft.support.seals import seal
 
 _STEP = "step"
 RESULTS, DONE, ERROR = "results.jsonl", "done", "err.txt"
@@ -62,18 +64,25 @@ class RunFolder:
         (self.path / ERROR).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})
         lines = list(self._whole_lines())
-        if kept is not None and any(record is None for _, record in lines):
-            warnings.warn(f"{self._results} is damaged and is made again.", stacklevel=2)
+        wrong = [each for each in lines if each.record is None]
+        if kept is not None and wrong:
+            where = f"{self._results} line {wrong[0].line.number}"
+            warnings.warn(
+                f"{where} is damaged ({wrong[0].reason}), so that the run is made again.",
+                stacklevel=2,
+            )
             kept = None
         last = -1 if kept is None else int(kept.pop(_STEP))
-        content = b"".join(line for line, rec in lines if rec is not None and rec[_STEP] <= last)
+        content = b"".join(
+            each.line.content for each in lines if each.record and each.record[_STEP] <= last
+        )
         if self._results.exists() and self._results.read_bytes() != content:
             write_bytes(self._results, content)
         return None if kept is None else (last, kept)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write a record of plain data to the disk before returning; ``OSError`` if it is full."""
-        append_json(self._results, dict(record))
+        append_json(self._results, seal(record))
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> None:
         """Keep the state after ``step``, from which ``resume`` goes on."""
@@ -108,21 +117,24 @@ class RunFolder:
         lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
         return next((line for line in reversed(lines) if line.strip()), "")
 
+    @property
+    def ends_damaged(self) -> bool:
+        """Whether the last whole line is no record, or is not as it was written."""
+        return [each.record is None for each in self._whole_lines()][-1:] == [True]
+
     def records(self) -> list[dict[str, Any]]:
         """Return all whole records, in the order of their steps."""
-        return [record for _, record in self._whole_lines() if record is not None]
+        return [each.record for each in self._whole_lines() if each.record is not None]
 
-    def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
-        """Yield the lines and their records, None for what is no record; not what is torn."""
-        for line in read_lines(self._results):
-            if not line.is_whole:
+    def _whole_lines(self) -> Iterator[RunLine]:
+        """Yield the lines up to one that is torn; a record has its step."""
+        for read in read_run_lines(self._results):
+            if not read.line.is_whole:
                 return
-            try:
-                record = parse_object(line.content)
-            except ValueError:
-                yield line.content, None
-                continue
-            yield line.content, record if type(record.get(_STEP)) is int else None
+            if read.record is not None and type(read.record.get(_STEP)) is not int:
+                yield RunLine(read.line, None, "it has no step")
+            else:
+                yield read
 
 
 def look_anew(folder: Path) -> None:
