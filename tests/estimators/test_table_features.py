@@ -1,6 +1,8 @@
 """Tables as they are become the numbers that a hand-made ColumnTransformer gives."""
 
+import copy
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -125,6 +127,13 @@ def test_values_that_fit_has_not_seen_are_said_once() -> None:
     with pytest.warns(UnknownCategoryWarning, match=r"'stage' \(7 rows\)") as caught:
         rows = made.transform(table)
     assert len(caught) == 1 and not rows[:7, 5:].any() and (rows[7:, 5:].sum(axis=1) == 1).all()
+
+
+def test_the_warning_survives_a_way_between_processes() -> None:
+    warning = UnknownCategoryWarning(Counter(stage=7), "the sample")
+    for copied in (copy.deepcopy(warning), type(warning)(*warning.args)):
+        assert str(copied) == str(warning) and copied.counts == {"stage": 7}
+    assert "did not occur in the sample" in str(warning)
 
 
 @left_out

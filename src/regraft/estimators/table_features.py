@@ -40,8 +40,12 @@ class UnknownCategoryWarning(UserWarning):
     """Rows hold categories that did not occur in fit: so many of them for each column."""
 
     def __init__(self, counts: Mapping[str, int], known: str = "fit") -> None:
-        super().__init__(describe_unknown(counts, known))
-        self.counts = counts
+        # Whoever copies a warning makes it anew from its arguments: other processes, for example.
+        super().__init__(dict(counts), known)
+        self.counts, self._known = counts, known
+
+    def __str__(self) -> str:
+        return describe_unknown(self.counts, self._known)
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
