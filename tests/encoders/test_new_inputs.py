@@ -31,6 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_images(tmp_path / "photos", n=1)
     write_bank(tmp_path / "bank", np.eye(2), [0, 1], ["a", "b"])
     (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
+    (tmp_path / "empty" / "inside").mkdir(parents=True)
     (tmp_path / "new.txt").write_text("fine")
     (tmp_path / "texts.csv").write_text("id,text\n1,fine\n")
     (tmp_path / "paths.csv").write_text("path\nphotos/a/x/0000.png\n")
@@ -68,6 +69,7 @@ def test_what_inputs_are_taken_for(
     ("name", "record", "options", "message"),
     [
         ("photos", None, {}, "photos holds images, but the model was fitted on plain features"),
+        ("empty", None, {}, "empty is a folder without a bank and without images: pass a table"),
         ("new.txt", None, {}, "new.txt holds texts, but the model was fitted on plain features"),
         ("photos", TEXTS, {}, "photos holds images, but the model was fitted on texts"),
         ("new.txt", IMAGES, {}, "new.txt holds texts, but the model was fitted on images"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regraft import encoders
 from regraft.data.banks import is_bank, is_unfinished
 from regraft.data.columns import Role
-from regraft.data.image_folders import is_image_name
+from regraft.data.image_folders import holds_images, is_image_name
 from regraft.data.row_files import refuse_parts
 from regraft.data.table_rows import read_names
 from regraft.data.text_inputs import is_plain
@@ -66,6 +66,11 @@ class NewInputs:
         kind = _kind_by_name(self.source)
         if kind is None:
             return None if record is None else self._kind_of_table(model, record)
+        if record is None and self.source.is_dir() and not holds_images(self.source):
+            raise ValueError(
+                f"{self.source} is a folder without a bank and without images: pass a table or a "
+                "bank with the features that the model was fitted on."
+            )
         if record is None:
             raise ValueError(
                 f"{self.source} holds {kind}, but the model was fitted on plain features, so that "

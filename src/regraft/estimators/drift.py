@@ -132,7 +132,10 @@ def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
         *("closure p", "expected accuracy", "alarms"),
     )
     marked = frozenset(i for i, batch in enumerate(batches) if batch.alarms)
-    note = "In brackets: 95 % confidence intervals. After ±: standard errors."
+    note = (
+        "In brackets: 95 % confidence intervals. After ±: standard errors. The accuracy is "
+        "expected if the batch is a mixture of the groups; no alarm does not prove that it is."
+    )
     return Table(title, columns, rows, marked, note=note, align="rr")
 
 

@@ -34,6 +34,7 @@ MISSING = "(missing)"  # the category of cells that are missing
 _PLURALS = {"is": "are", "has": "have", "numbers": "number", "looks": "look"}  # verbs of reasons
 _NUMBERS, _CATEGORIES = "numbers", "categories"  # of the ColumnTransformer
 _SHOWN = 8  # columns in a sentence
+_EMPTY = "is constant", "is empty"  # what no column of features may be
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -243,7 +244,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _find_reason(self, column: RawColumn) -> str | None:
         reason = column.find_reason(self.max_categories)
-        is_asked_for = self.features is not None and reason not in ("is constant", "is empty")
+        is_asked_for = self.features is not None and reason not in _EMPTY
         return None if is_asked_for else reason
 
     def _is_cut(self, column: RawColumn) -> bool:
@@ -297,7 +298,10 @@ def describe_left_out(left_out: Mapping[str, str]) -> str:
         f"{join_names(names, _SHOWN)} {reason if len(names) == 1 else _to_plural(reason)}"
         for reason, names in by_reason.items()
     )
-    return f"columns left out: {said} (name a column among the features to keep it)."
+    keep = (
+        "" if by_reason.keys() <= set(_EMPTY) else " (name a column among the features to keep it)"
+    )
+    return f"columns left out: {said}{keep}."
 
 
 def _to_plural(reason: str) -> str:

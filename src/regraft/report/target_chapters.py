@@ -40,7 +40,7 @@ from regraft.support.table import percent, write_p_value
 _NEW = "new domain"
 _NO_MIXTURE = (
     "The rows do not look like a mixture of what the sources hold, so what follows from the groups "
-    "may not hold there: label some rows of the domain."
+    "may not hold there. Only rows with labels tell."
 )
 _LABEL_SOME = "Label some rows of it: nothing else can tell how good the model is there."
 _ALIEN = (

@@ -53,7 +53,8 @@ def test_a_lost_node_fails_its_runs_only(cluster: Any, data: Path, tmp_path: Pat
     folders = [assignment.folder(assignment.jobs[0]) for assignment in assignments]
 
     def remove_node() -> None:
-        wait_until(lambda: all(len(folder.records()) > 1 for folder in folders))
+        # On a busy machine Ray needs minutes to start them; without this wait they would never end.
+        wait_until(lambda: all(len(folder.records()) > 1 for folder in folders), seconds=600)
         [node] = cluster.worker_nodes
         cluster.remove_node(node, allow_graceful=False)
 
