@@ -25,6 +25,7 @@ from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.reproduce import show
+from regraft.support.seals import unseal
 from tests.helpers.commands import kill_when, make_session
 from tests.helpers.errors import refused
 from tests.helpers.problems import Digits
@@ -124,9 +125,8 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
         finished.records, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True
     ):
         args, hparams = dict(record["args"]), record["hparams"]
-        assert (
-            json.loads((out / "cpu" / args["output_dir"] / "results.jsonl").read_text()) == record
-        )
+        line = json.loads((out / "cpu" / args["output_dir"] / "results.jsonl").read_text())
+        assert unseal(line) == (record, True)
         assert json.loads(args.pop("hparams")) == hparams
         assert hparams == draw_configuration(
             game_space("hull", None, 2, "ColoredMNIST"), config, trial

@@ -16,6 +16,7 @@ from regraft.bench.protocol import training
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs, perform
+from regraft.support.seals import unseal
 from tests.helpers.toy_sweep import STEPS, check_whole, make_jobs, read_records, write_bank
 
 
@@ -46,7 +47,8 @@ def test_records_have_the_protocols_fields(data: Path, tmp_path: Path) -> None:
     seen: list[tuple[Job, dict[str, Any]]] = []
     perform(Assignment((job,), tmp_path, data), lambda job, record: seen.append((job, record)))
     lines = (tmp_path / job.id / "results.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [record for _, record in seen]
+    kept = [unseal(json.loads(line)) for line in lines]
+    assert kept == [(record, True) for _, record in seen]
     first, last = (record for _, record in seen)
     assert {job for job, _ in seen} == {job}
     assert (first["step"], last["step"]) == (0, STEPS - 1)
