@@ -9,6 +9,7 @@ from tests.helpers.commands import run_apart
 CODE = """
 import os, signal
 from regraft.support.last_words import leaving_last_words
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 with leaving_last_words("it was ended."):
     {}
 """
