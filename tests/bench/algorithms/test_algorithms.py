@@ -72,6 +72,17 @@ def test_images(name: str) -> None:
 
 
 @every
+def test_gradients_lie_in_memory_as_the_weights_do(name: str) -> None:
+    """The kernels of optimizers take nothing else, and on a GPU channels come last."""
+    algorithm = make(name, input_shape=IMAGES)
+    algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    algorithm.update(0, *draw_batch(b=4, input_shape=IMAGES))
+    for key, weight in algorithm.named_parameters():
+        if weight.grad is not None:
+            assert weight.grad.stride() == weight.stride(), key
+
+
+@every
 def test_all_parameters_move_and_no_input_does(name: str) -> None:
     algorithm = make(name, 3, **QUICK.get(name, {}))
     x, y = draw_batch(3)

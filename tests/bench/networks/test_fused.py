@@ -37,7 +37,7 @@ def test_every_convolution_is_merged_with_the_same_bits_and_nothing_else() -> No
 @pytest.mark.parametrize(("rows", "channels", "size"), [(1, 64, 28), (7, 128, 14), (64, 128, 14)])
 def test_the_kernels_agree_with_torch(rows: int, channels: int, size: int) -> None:
     # Without the convolutions, of which libraries have inexact versions.
-    from regraft.bench.networks.fused_kernels import ReluGroupNorm
+    from regraft.bench.networks.relu_norm import ReluGroupNorm
 
     generator = torch.Generator().manual_seed(1)
     shapes = [(rows, channels, size, size), (channels,), (channels,), (channels,)]

@@ -12,7 +12,7 @@ from torch.nn import functional
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
 from regraft.bench.networks.domainbed import is_plain
-from regraft.bench.networks.fused import ConvReluNorm
+from regraft.bench.networks.fused import Fused
 from regraft.bench.protocol.spaces import ten_to, uniform
 
 _TINY = 1e-17  # what stands for no number
@@ -50,7 +50,9 @@ class Masked(ERM):
             stacked = torch.stack(gradients)
             mean = stacked.mean(dim=0)
             mask = self.mask(stacked, mean)
-            parameter.grad = mask * mean / (1e-10 + mask.mean())
+            kept = mask * mean / (1e-10 + mask.mean())
+            # In the parameter's order of memory, which Adam's kernel asks for.
+            parameter.grad = torch.empty_like(parameter).copy_(kept)
         self.optimizers[MAIN].step()
         return {"loss": torch.stack(losses).mean().detach()}
 
@@ -89,9 +91,8 @@ class IGA(ERM):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        for layer in self.featurizer.modules():
-            if isinstance(layer, ConvReluNorm):
-                layer.is_fused = False  # for its kernels can be differentiated once only
+        if isinstance(self.featurizer, Fused):
+            self.featurizer.is_differentiated_twice = True
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Return the loss, the penalty through gradients of the gradients, and their sum."""

@@ -36,10 +36,10 @@ def make_featurizer(
 
     Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, of
     32 x 32 through a Wide ResNet, larger ones through a ResNet or, with ``vit``, a vision
-    transformer, which need the extra ``images`` (with ``compat`` a ResNet-50 wherever DomainBed
-    takes one, though ``resnet18`` is set). Initial weights are drawn from torch's global
-    generator, or read from the file that ``hparams`` have as ``weights``; dropout is drawn from
-    ``generator``.
+    transformer, which need the extra ``images``. With ``compat`` there is a ResNet-50 wherever
+    DomainBed takes one, though ``resnet18`` is set, and no half precision. Initial weights are
+    drawn from torch's global generator, or read from the file that ``hparams`` have as
+    ``weights``; dropout is drawn from ``generator``.
     """
     network, n_features = _make_featurizer(input_shape, hparams, generator, compat)
     if WEIGHTS in hparams:
@@ -57,7 +57,7 @@ def _make_featurizer(
         width = hparams["featurizer_width"]
         return nn.Sequential(nn.Linear(input_shape[0], width), nn.ReLU()), width
     if input_shape[1:] == (28, 28):
-        return fuse(mnist_cnn(input_shape[0])), N_FEATURES
+        return fuse(mnist_cnn(input_shape[0]), in_half=not compat), N_FEATURES
     if input_shape[1:] == (32, 32):
         return WideResNet(input_shape[0]), WideResNet.n_features
     # These import timm's helpers, which digits do not need.

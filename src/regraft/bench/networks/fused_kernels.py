@@ -5,8 +5,6 @@ Tensors are (b, c, h, w) in memory order b, h, w, c. Each program handles one gr
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -68,36 +66,31 @@ def _backward(  # type: ignore[no-untyped-def]
     tl.store(target + 2 * n_images * N_CHANNELS, tl.sum(dy, 0))
 
 
-class ReluGroupNorm(torch.autograd.Function):
-    """Function ``group_norm(relu(z + shift))``, which can be differentiated once."""
+def forward(
+    z: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ``group_norm(relu(z + shift))``, and the means and scales (b·groups,) it took off."""
+    z = z.contiguous(memory_format=torch.channels_last)
+    n, c, h, w = z.shape
+    out = torch.empty_like(z)
+    means, scales = torch.empty((2, n * groups), device=z.device).unbind()
+    _forward[(n * groups,)](
+        z, shift, weight, bias, out, means, scales, h * w, eps,
+        c, groups, c // groups, triton.next_power_of_2(h * w), num_warps=_WARPS,
+    )  # fmt: skip
+    return out, means, scales
 
-    @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
-    ) -> Tensor:
-        """Return (b, c, h, w) with the dtype of ``z``; the other tensors are (c,)."""
-        z = z.contiguous(memory_format=torch.channels_last)
-        n, c, h, w = z.shape
-        out = torch.empty_like(z)
-        means, scales = torch.empty((2, n * groups), device=z.device).unbind()
-        _forward[(n * groups,)](
-            z, shift, weight, bias, out, means, scales, h * w, eps,
-            c, groups, c // groups, triton.next_power_of_2(h * w), num_warps=_WARPS,
-        )  # fmt: skip
-        ctx.save_for_backward(z, shift, weight, means, scales)
-        ctx.groups = groups
-        return out
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of ``z``, ``shift``, ``weight`` and ``bias``."""
-        z, shift, weight, means, scales = ctx.saved_tensors
-        grad = grads[0].contiguous(memory_format=torch.channels_last)
-        n, c, h, w = z.shape
-        grad_z, sums = torch.empty_like(z), torch.empty((3, n, c), device=z.device)
-        _backward[(n * ctx.groups,)](
-            grad, z, shift, weight, means, scales, grad_z, sums, h * w, n,
-            c, ctx.groups, c // ctx.groups, triton.next_power_of_2(h * w), num_warps=_WARPS,
-        )  # fmt: skip
-        grad_shift, grad_weight, grad_bias = sums.sum(dim=1).unbind()
-        return grad_z, grad_shift, grad_weight, grad_bias, None, None
+def backward(
+    grad: Tensor, z: Tensor, shift: Tensor, weight: Tensor, means: Tensor, scales: Tensor,
+    groups: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the gradient of ``z``, and those of ``shift``, ``weight`` and ``bias`` (3, c)."""
+    z, grad = (each.contiguous(memory_format=torch.channels_last) for each in (z, grad))
+    n, c, h, w = z.shape
+    grad_z, sums = torch.empty_like(z), torch.empty((3, n, c), device=z.device)
+    _backward[(n * groups,)](
+        grad, z, shift, weight, means, scales, grad_z, sums, h * w, n,
+        c, groups, c // groups, triton.next_power_of_2(h * w), num_warps=_WARPS,
+    )  # fmt: skip
+    return grad_z, sums.sum(dim=1)
