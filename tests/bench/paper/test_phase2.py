@@ -1,6 +1,7 @@
 """Games that several processes play side by side have the records of games played one by one."""
 
 import json
+import multiprocessing
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,16 @@ import pytest
 import torch
 
 from regraft.bench.algorithms.games import GameFamily, game_space
+from regraft.bench.engines.local import WorkerPool
 from regraft.bench.paper import phase2
-from regraft.bench.paper.phase2 import PlannedRun, Players, choose_players, play_runs
+from regraft.bench.paper.phase2 import (
+    PlannedRun,
+    Players,
+    choose_players,
+    choose_size,
+    play_runs,
+    start_players,
+)
 from regraft.bench.paper.trained_features import CRO, HEAD, KeptFeatures
 from regraft.bench.protocol.cache import write_cache
 from regraft.bench.protocol.jobs import Job
@@ -61,7 +70,10 @@ def _plan(kept: Sequence[KeptFeatures], out: Path) -> dict[KeptFeatures, list[Pl
 
 
 def _play(plan: dict[KeptFeatures, list[PlannedRun]], players: Players) -> list[Outcome]:
-    with closing(play_runs(plan, players)) as outcomes:
+    with (
+        closing(WorkerPool(torch.device("cpu"))) as pool,
+        closing(play_runs(plan, players, pool)) as outcomes,
+    ):
         return list(outcomes)
 
 
@@ -122,3 +134,35 @@ def test_who_plays(
 ) -> None:
     monkeypatch.setattr(phase2, "count_cores", lambda: 4)
     assert choose_players(family, device, games, numbers) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "workers", "size"),
+    [
+        ([22, 22], 1, 22),  # one worker opens each features once
+        ([22, 22], 2, 22),
+        ([22] * 9, 16, 8),  # two turns of eight, of which eleven workers have a second
+        ([13] * 3, 16, 3),
+        ([], 4, 1),
+    ],
+)
+def test_games_are_spread_evenly_over_workers(counts: list[int], workers: int, size: int) -> None:
+    assert choose_size(counts, workers) == size
+
+
+@pytest.mark.slow
+def test_players_that_are_ready_are_those_that_play(
+    monkeypatch: pytest.MonkeyPatch, kept: list[KeptFeatures], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(phase2, "count_cores", lambda: 2)
+    with closing(WorkerPool(torch.device("cpu"))) as pool:
+        start_players("hull", "cuda", 5, pool)
+        assert not multiprocessing.active_children()  # a GPU takes so few itself
+        start_players("hull", "cuda", 60, pool)
+        ready = {child.pid for child in multiprocessing.active_children()}
+        assert len(ready) == 2
+        for part in ("first", "second"):
+            with closing(play_runs(_plan(kept, tmp_path / part), Players("cpu", 2), pool)) as ended:
+                assert [outcome.state for outcome in ended] == ["done"] * 4
+            assert {child.pid for child in multiprocessing.active_children()} == ready
+    assert not multiprocessing.active_children()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import cast
@@ -31,31 +32,54 @@ class LocalEngine:
         if self.workers == 1 and self._device.type == "cuda":
             yield from map(run_assignment, assignments)
             return
+        with closing(WorkerPool(self._device)) as pool:
+            yield from pool.run(assignments, self.workers)
+
+
+class WorkerPool:
+    """Worker processes that are there for the next assignments too, until the pool is closed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._idle: list[_Worker] = []
+
+    def start(self, workers: int) -> None:
+        """Start so many workers now, which can be ready by the time that there is work."""
+        while len(self._idle) < workers:
+            self._idle.append(self._start(self._idle))
+
+    def run(self, assignments: Sequence[Assignment], workers: int) -> OutcomeStream:
+        """Give each of so many workers its next assignment, and start those that are missing."""
         queue = deque(assignments)
         busy: dict[Connection, _Worker] = {}
-        idle: list[_Worker] = []
         ended: list[list[Outcome]] = []
         try:
             while queue or busy:
-                while queue and len(busy) < self.workers:
-                    worker = idle.pop() if idle else self._start(busy.values())
+                while queue and len(busy) < workers:
+                    worker = self._idle.pop() if self._idle else self._start(busy.values())
                     worker.give(queue.popleft())
                     busy[worker.connection] = worker
                 yield from ended
                 ended = []
                 for connection in wait(list(busy)):
                     worker = busy.pop(cast("Connection", connection))
-                    idle.append(worker)
+                    self._idle.append(worker)
                     ended.append(worker.take())
-                idle = [worker for worker in idle if worker.is_alive]
+                self._idle = [worker for worker in self._idle if worker.is_alive]
             yield from ended
         finally:
-            for worker in (*busy.values(), *idle):
+            for worker in busy.values():
                 worker.stop()
+
+    def close(self) -> None:
+        """Kill all workers; what they have not finished can be resumed from its folder."""
+        for worker in self._idle:
+            worker.stop()
+        self._idle = []
 
     def _start(self, others: Iterable[_Worker]) -> _Worker:
         taken = {worker.index for worker in others}
-        index = next(i for i in range(self.workers) if i not in taken)
+        index = next(i for i in itertools.count() if i not in taken)
         return _Worker(index, _worker_variables(self._device, index))
 
 

@@ -17,14 +17,15 @@ import torch
 
 from regraft._version import __version__
 from regraft.bench.algorithms.games import GameFamily, default_surrogate, game_space
+from regraft.bench.engines.local import WorkerPool
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.figures import RankCurves, group_runs, sweep_figures
 from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.phase1 import PhaseOne
-from regraft.bench.paper.phase2 import PlannedRun, choose_players, play_runs
+from regraft.bench.paper.phase2 import PlannedRun, choose_players, play_runs, start_players
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.report import accuracy_table, write_tables
-from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
+from regraft.bench.paper.trained_features import CRO, ERM, REFITTED, KeptFeatures
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.results import last_record
 from regraft.bench.protocol.selection import RULES, Selection
@@ -274,31 +275,45 @@ def _perform(
 ) -> None:
     """Finish those of the jobs' ``runs`` that are not done."""
     missing = {job: [run for run in runs[job] if not run.folder.is_done] for job in runs}
-    pending = [job for job in runs if missing[job]]
-    with watch.part(PHASE_1):
-        checkpoints = phase1.checkpoints(pending, on_progress)
-    features = {}
-    countdown = Countdown("features", len(pending))
-    for job in pending:
-        with watch.part(FEATURES):
-            features[job] = phase1.features(job, checkpoints[job], plan.family)
-        on_progress(countdown.next())
-
     total, left = (sum(map(len, lists.values())) for lists in (runs, missing))
-    countdown = Countdown("Phase 2, runs", total, done=total - left)
-    if not left:
+    pending = [job for job in runs if missing[job]]
+    if not pending:
         return
-    size = next(iter(features.values())).open().size
-    players = choose_players(plan.family, plan.device, left, size)
-    for part in (PHASE_2, RANK_SWEEP):
-        asked = {
-            features[job]: [run for run in missing[job] if run.part == part] for job in pending
-        }
-        with watch.part(part), closing(play_runs(asked, players)) as outcomes:
-            for outcome in outcomes:
-                if outcome.state != "done":
-                    raise ValueError(f"{outcome.job.label}: {outcome.message}")
-                on_progress(countdown.next())
+    with closing(WorkerPool(torch.device("cpu"))) as pool:
+        if phase1.trainer.is_parallel:
+            start_players(plan.family, plan.device, left, pool)
+        features = _make_features(pending, phase1, plan.family, watch, on_progress)
+        countdown = Countdown("Phase 2, runs", total, done=total - left)
+        size = features[pending[0]].open().size
+        players = choose_players(plan.family, plan.device, left, size)
+        for part in (PHASE_2, RANK_SWEEP):
+            asked = {
+                features[job]: [run for run in missing[job] if run.part == part] for job in pending
+            }
+            with watch.part(part), closing(play_runs(asked, players, pool)) as outcomes:
+                for outcome in outcomes:
+                    if outcome.state != "done":
+                        raise ValueError(f"{outcome.job.label}: {outcome.message}")
+                    on_progress(countdown.next())
+
+
+def _make_features(
+    jobs: Sequence[Job],
+    phase1: PhaseOne,
+    family: GameFamily,
+    watch: Stopwatch,
+    on_progress: OnProgress,
+) -> dict[Job, KeptFeatures]:
+    """Train what the ``jobs`` of Phase 1 lack, and return the features of each."""
+    with watch.part(PHASE_1):
+        checkpoints = phase1.checkpoints(jobs, on_progress)
+    features = {}
+    countdown = Countdown("features", len(jobs))
+    for job in jobs:
+        with watch.part(FEATURES):
+            features[job] = phase1.features(job, checkpoints[job], family)
+        on_progress(countdown.next())
+    return features
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from regraft.bench.algorithms.games import GameFamily
-from regraft.bench.engines.local import LocalEngine, count_cores
+from regraft.bench.engines.local import WorkerPool, count_cores
 from regraft.bench.paper.trained_features import KeptFeatures
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
@@ -17,6 +17,8 @@ from regraft.bench.protocol.worker import Assignment, Outcome, perform
 
 # Below so many games a worker takes longer to start than it saves.
 _GAMES_A_WORKER = 20
+# In the time of which features are read and source heads fitted.
+_GAMES_TO_OPEN = 1.5
 # Rows times features times classes, up to which a core takes no longer than a GPU for a game.
 _MAX_NUMBERS_ON_CORES = 2**24
 
@@ -61,15 +63,19 @@ def choose_players(family: GameFamily, device: str, games: int, numbers: int) ->
     return Players("cpu", workers, is_long) if workers > 1 else Players(device)
 
 
+def start_players(family: GameFamily, device: str, games: int, pool: WorkerPool) -> None:
+    """Start those who will play so many games of few numbers, while a GPU is still training."""
+    players = choose_players(family, device, games, 0)
+    if players.workers > 1:
+        pool.start(players.workers)
+
+
 def play_runs(
-    runs: Mapping[KeptFeatures, Sequence[PlannedRun]], players: Players
+    runs: Mapping[KeptFeatures, Sequence[PlannedRun]], players: Players, pool: WorkerPool
 ) -> Generator[Outcome, None, None]:
-    """Do the runs on each features, and yield what became of them."""
-    size = 1
-    if not players.apart:
-        # They share the source heads, so they stay together as long as no worker is without work.
-        total = sum(map(len, runs.values()))
-        size = max(1, -(-total // max(players.workers, len(runs))))
+    """Do the runs on each features, and yield what became of them; workers are from ``pool``."""
+    counts = [len(planned) for planned in runs.values()]
+    size = 1 if players.apart else choose_size(counts, players.workers)
     assignments = [
         replace(
             planned[first].assignment,
@@ -84,6 +90,20 @@ def play_runs(
         for assignment in assignments:
             yield from perform(assignment)
         return
-    with closing(LocalEngine(players.device, players.workers).run(assignments)) as ended:
+    with closing(pool.run(assignments, players.workers)) as ended:
         for outcomes in ended:
             yield from outcomes
+
+
+def choose_size(counts: Sequence[int], workers: int) -> int:
+    """Return how many games on the same features a worker should play before it takes others.
+
+    ``counts`` are the games on each features. Those that are played together share the source
+    heads; but the fewer they are, the more evenly they are spread.
+    """
+
+    def time(size: int) -> float:
+        turns = sum(-(-count // size) for count in counts)
+        return -(-turns // workers) * (size + _GAMES_TO_OPEN)
+
+    return min(range(1, max(counts, default=1) + 1), key=time)
