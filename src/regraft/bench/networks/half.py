@@ -28,6 +28,7 @@ _HALF, _INNERMOST = torch.float16, torch.channels_last
 # Up to which the gradient of the last layer is scaled. Sums over the pixels of a batch are a
 # thousand times as large, and still far below the largest number.
 _LARGEST = 2.0**-4
+_FEW_INPUTS = 4
 _TINY = 1e-30  # stands for a gradient of zero, which no scale changes
 
 
@@ -69,15 +70,46 @@ def _means(
 ) -> Tensor:
     """Return the means; ``kept``, if it is a list, gets what the gradients need."""
     x = x.to(_HALF, memory_format=_INNERMOST)
+    last = len(settings) - 1
     for i, own in enumerate(settings):
         weight, shift, scale, bias = parameters[4 * i : 4 * i + 4]
         weight = weight.to(_HALF, memory_format=_INNERMOST)
-        z = functional.conv2d(x, weight, None, own.stride, own.padding)
-        out, norm = relu_group_norm(z, shift, scale, bias, own.groups, own.eps)
+        if i < last and _is_merged(x, weight, own):
+            out, norm = _convolve(x, weight, shift, scale, bias, own, keeps_z=kept is not None)
+        else:
+            z = functional.conv2d(x, weight, None, own.stride, own.padding)
+            out, norm = relu_group_norm(
+                z, shift, scale, bias, own.groups, own.eps, pooled=i == last
+            )
         if kept is not None:
             kept.append((x, weight, norm))
         x = out
-    return x.mean(dim=(2, 3), dtype=torch.float32)
+    return x
+
+
+def _is_merged(x: Tensor, weight: Tensor, own: _Settings) -> bool:
+    """Return whether one kernel of a GPU convolves and normalizes; of many inputs it is slow."""
+    same_size = tuple(weight.shape[2:]) == (3, 3) and own.stride == own.padding == (1, 1)
+    return x.is_cuda and same_size and weight.shape[1] <= _FEW_INPUTS
+
+
+def _convolve(
+    x: Tensor,
+    weight: Tensor,
+    shift: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    own: _Settings,
+    *,
+    keeps_z: bool,
+) -> tuple[Tensor, Normalized]:
+    """Return the normalized layer, and what its gradient needs, by that kernel."""
+    from regraft.bench.networks.fused_kernels import convolve_forward
+
+    z, out, *stats = convolve_forward(
+        x, weight, shift, scale, bias, own.groups, own.eps, keeps_z=keeps_z
+    )
+    return out, Normalized(z, shift, scale, *stats)
 
 
 class _PixelMeans(torch.autograd.Function):
@@ -95,10 +127,10 @@ class _PixelMeans(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved, size = ctx.saved_tensors, len(ctx.saved_tensors) // len(ctx.settings)
         kept = [saved[i : i + size] for i in range(0, len(saved), size)]
-        shape = Normalized(*kept[-1][2:]).z.shape
-        grad = grads[0] / (shape[2] * shape[3])
-        scale = _LARGEST / torch.linalg.vector_norm(grad, torch.inf).clamp_min(_TINY)
-        grad = (grad * scale).to(_HALF)[:, :, None, None].expand(shape)
+        n_pixels = Normalized(*kept[-1][2:]).z[0, 0].numel()
+        largest = torch.linalg.vector_norm(grads[0], torch.inf).clamp_min(_TINY)
+        scale = _LARGEST * n_pixels / largest
+        grad = grads[0] * scale  # of the means
         found: list[Tensor] = []
         for i in reversed(range(len(kept))):
             own, (x, weight, *norm) = ctx.settings[i], kept[i]

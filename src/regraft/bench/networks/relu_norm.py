@@ -19,35 +19,46 @@ class Normalized(NamedTuple):
 
 
 def relu_group_norm(
-    z: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
+    z: Tensor,
+    shift: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    groups: int,
+    eps: float,
+    *,
+    pooled: bool = False,
 ) -> tuple[Tensor, Normalized]:
     """Return ``group_norm(relu(z + shift))`` (b, c, h, w), and what its gradient needs.
 
-    It is computed in float32, and has the dtype of ``z``.
+    It is computed in float32, and has the dtype of ``z``. If it is ``pooled``, its means (b, c)
+    over the pixels are returned instead, in float32.
     """
     if z.is_cuda:
         from regraft.bench.networks.fused_kernels import forward
 
-        out, means, scales = forward(z, shift, weight, bias, groups, eps)
+        out, means, scales = forward(z, shift, weight, bias, groups, eps, pooled=pooled)
         return out, Normalized(z, shift, weight, means, scales)
     x = _by_group((z + shift[:, None, None]).relu(), groups)
     means = x.mean(dim=2, keepdim=True)
     scales = ((x - means).square().mean(dim=2, keepdim=True) + eps).rsqrt()
     normal = ((x - means) * scales).view(z.shape)
     out = normal * weight[:, None, None] + bias[:, None, None]
-    return out.to(z.dtype), Normalized(z, shift, weight, means.flatten(), scales.flatten())
+    out = out.mean(dim=(2, 3)) if pooled else out.to(z.dtype)
+    return out, Normalized(z, shift, weight, means.flatten(), scales.flatten())
 
 
 def relu_group_norm_gradients(grad: Tensor, kept: Normalized, groups: int) -> tuple[Tensor, Tensor]:
     """Return the gradients of ``z``, and of ``shift``, ``weight`` and ``bias`` as rows (3, c).
 
-    ``grad`` is that of what ``relu_group_norm`` returned.
+    ``grad`` is that of what ``relu_group_norm`` returned: (b, c, h, w), or (b, c) of means.
     """
     z, shift, weight, means, scales = kept
     if z.is_cuda:
         from regraft.bench.networks.fused_kernels import backward
 
         return backward(grad, z, shift, weight, means, scales, groups)
+    if grad.dim() == 2:
+        grad = (grad / z[0, 0].numel())[:, :, None, None].expand(z.shape)
     moved, slope = z + shift[:, None, None], grad.to(shift)
     scale = scales.view(len(z), groups, 1)
     normal = (_by_group(moved.relu(), groups) - means.view(scale.shape)) * scale
