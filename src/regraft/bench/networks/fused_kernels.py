@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 _WARPS = 8
+_LEAST_COLUMNS = 16  # of a product of matrices
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -27,8 +28,12 @@ def _forward(  # type: ignore[no-untyped-def]
     inside = pixel < n_pixels
     place = image.to(tl.int64) * n_pixels * N_CHANNELS + pixel * N_CHANNELS + channel
     x = tl.load(z + place, inside, 0.0).to(tl.float32) + tl.load(shift + channel)
-    y, mean, scale = _normalize(x, inside, n_pixels * SIZE, eps)
-    y = y * tl.load(weight + channel) + tl.load(bias + channel)
+    x = tl.where(inside, tl.maximum(x, 0.0), 0.0)
+    count = n_pixels * SIZE
+    mean = tl.sum(tl.sum(x, 1), 0) / count
+    x = tl.where(inside, x - mean, 0.0)
+    scale = tl.rsqrt(tl.sum(tl.sum(x * x, 1), 0) / count + eps)
+    y = x * scale * tl.load(weight + channel) + tl.load(bias + channel)
     if IS_POOLED:
         sums = tl.sum(tl.where(inside, y, 0.0), 0)
         tl.store(out + image * N_CHANNELS + group * SIZE + local, sums / n_pixels)
@@ -38,50 +43,46 @@ def _forward(  # type: ignore[no-untyped-def]
     tl.store(scales + program, scale)
 
 
-@triton.jit
-def _normalize(x, inside, count, eps):  # type: ignore[no-untyped-def]
-    """Return the normalized ReLU of a group, with its mean and inverse deviation."""
-    x = tl.where(inside, tl.maximum(x, 0.0), 0.0)
-    mean = tl.sum(tl.sum(x, 1), 0) / count
-    x = tl.where(inside, x - mean, 0.0)
-    scale = tl.rsqrt(tl.sum(tl.sum(x * x, 1), 0) / count + eps)
-    return x * scale, mean, scale
-
-
 @triton.jit  # type: ignore[untyped-decorator]
 def _convolve_forward(  # type: ignore[no-untyped-def]
     image_in, kernel, shift, weight, bias, z, out, means, scales, height, width, eps,
-    N_INPUTS: tl.constexpr, N_CHANNELS: tl.constexpr, N_GROUPS: tl.constexpr, SIZE: tl.constexpr,
-    PIXELS: tl.constexpr, KEEPS_Z: tl.constexpr,
+    N_INPUTS: tl.constexpr, N_CHANNELS: tl.constexpr, N_GROUPS: tl.constexpr, GROUPS: tl.constexpr,
+    PIXELS: tl.constexpr, TAPS: tl.constexpr, KEEPS_Z: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
-    image, group = program // N_GROUPS, program % N_GROUPS
-    n_pixels = height * width
-    pixel = tl.arange(0, PIXELS)
-    row, column = pixel // width, pixel % width
-    channel = group * SIZE + tl.arange(0, SIZE)
-    inside = (pixel < n_pixels)[:, None]
-    taps = image_in + image.to(tl.int64) * n_pixels * N_INPUTS
-    x = tl.zeros((PIXELS, SIZE), tl.float32)
-    for down in tl.static_range(3):
-        for right in tl.static_range(3):
-            r, c = row + (down - 1), column + (right - 1)
-            is_there = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            for i in tl.static_range(N_INPUTS):
-                value = tl.load(taps + (r * width + c) * N_INPUTS + i, is_there, 0.0)
-                factor = tl.load(kernel + ((channel * 3 + down) * 3 + right) * N_INPUTS + i)
-                x += value.to(tl.float32)[:, None] * factor.to(tl.float32)[None, :]
-    x = x.to(z.dtype.element_ty)  # as if it came from memory
-    place = image.to(tl.int64) * n_pixels * N_CHANNELS + pixel[:, None] * N_CHANNELS
-    place += channel[None, :]
+    SIZE: tl.constexpr = N_CHANNELS // N_GROUPS
+    program, programs = tl.program_id(0), N_GROUPS // GROUPS
+    image, first = program // programs, program % programs * GROUPS
+    n_pixels, pixel = height * width, tl.arange(0, PIXELS)[:, None]
+    channel = first * SIZE + tl.arange(0, GROUPS * SIZE)[None, :]
+    # A convolution is the product of the nine neighbours of each pixel with the kernel.
+    tap = tl.arange(0, TAPS)
+    place, i = tap // N_INPUTS, tap % N_INPUTS
+    row = pixel // width + (place // 3 - 1)[None, :]
+    column = pixel % width + (place % 3 - 1)[None, :]
+    is_there = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    is_there &= (tap < 9 * N_INPUTS)[None, :]
+    at = image.to(tl.int64) * n_pixels * N_INPUTS + (row * width + column) * N_INPUTS + i[None, :]
+    neighbours = tl.load(image_in + at, is_there, 0.0)
+    tap = tap[:, None]
+    factors = tl.load(kernel + channel * (9 * N_INPUTS) + tap, tap < 9 * N_INPUTS, 0.0)
+    x = tl.dot(neighbours, factors).to(z.dtype.element_ty)  # as if it came from memory
+    inside = pixel < n_pixels
+    at = image.to(tl.int64) * n_pixels * N_CHANNELS + pixel * N_CHANNELS + channel
     if KEEPS_Z:
-        tl.store(z + place, x, inside)
-    x = x.to(tl.float32) + tl.load(shift + channel)[None, :]
-    y, mean, scale = _normalize(x, inside, n_pixels * SIZE, eps)
-    y = y * tl.load(weight + channel)[None, :] + tl.load(bias + channel)[None, :]
-    tl.store(out + place, y.to(out.dtype.element_ty), inside)
-    tl.store(means + program, mean)
-    tl.store(scales + program, scale)
+        tl.store(z + at, x, inside)
+    x = x.to(tl.float32) + tl.load(shift + channel)
+    x = tl.where(inside, tl.maximum(x, 0.0), 0.0)
+    count = n_pixels * SIZE
+    mean = tl.sum(tl.reshape(tl.sum(x, 0), (GROUPS, SIZE)), 1) / count
+    each = tl.reshape(tl.broadcast_to(mean[:, None], (GROUPS, SIZE)), (GROUPS * SIZE,))
+    x = tl.where(inside, x - each[None, :], 0.0)
+    scale = tl.rsqrt(tl.sum(tl.reshape(tl.sum(x * x, 0), (GROUPS, SIZE)), 1) / count + eps)
+    each = tl.reshape(tl.broadcast_to(scale[:, None], (GROUPS, SIZE)), (GROUPS * SIZE,))
+    y = x * each[None, :] * tl.load(weight + channel) + tl.load(bias + channel)
+    tl.store(out + at, y.to(out.dtype.element_ty), inside)
+    group = image * N_GROUPS + first + tl.arange(0, GROUPS)
+    tl.store(means + group, mean)
+    tl.store(scales + group, scale)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -154,9 +155,11 @@ def convolve_forward(
     )
     z = torch.empty_like(out) if keeps_z else out.new_empty(0)
     means, scales = torch.empty((2, n * groups), device=x.device).unbind()
-    _convolve_forward[(n * groups,)](
+    together = max(1, _LEAST_COLUMNS * groups // c)  # groups of an image in one program
+    _convolve_forward[(n * groups // together,)](
         x, kernel, shift, weight, bias, z, out, means, scales, h, w, eps,
-        i, c, groups, c // groups, triton.next_power_of_2(h * w), keeps_z, num_warps=_WARPS,
+        i, c, groups, together, triton.next_power_of_2(h * w), triton.next_power_of_2(9 * i),
+        keeps_z, num_warps=_WARPS,
     )  # fmt: skip
     return z, out, means, scales
 
