@@ -39,10 +39,12 @@ def test_jobs_are_compared_with_the_faithful_loop(
     monkeypatch.setattr(script.protocol_speed, "WORKERS", 0)
     monkeypatch.setattr(script.protocol_speed, "DataLoader", _without_workers(script))
     options = ("--data", tmp_path, "--out", tmp_path, "--device", "cpu", "--only", "jobs")
-    run_script(*options, "--steps", 2, "--configs", 2)
+    few = ("--steps", 3, "--trial-steps", 2, "--peer-steps", 2, "--trials", 2)
+    run_script(*options, *few)
     record = json.loads((tmp_path / "bars.jsonl").read_text())
     assert record["alone_ratio"] == pytest.approx(record["peer"] / record["seconds"])
-    assert record["together_ratio"] == pytest.approx(2 * record["peer"] / record["together"])
+    # Of two steps the loop takes less time than of three.
+    assert 0 < record["together_ratio"] < 2 * record["peer"] / record["together"]
 
 
 def test_commands_start_from_nothing(

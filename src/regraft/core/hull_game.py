@@ -35,7 +35,9 @@ def play_hull(
     hull, adversary = make_hull_adversary(sources, radius=radius, **options)
     column_ridge = sources.learner_ridge(ridge)
     every = torch.arange(len(sources.y), device=sources.y.device)
-    start = sources.pooled if ridge is None else _fit_erm(sources, every, column_ridge)
+    start = sources.pooled
+    if ridge is not None:
+        start = _fit_erm(sources, every, column_ridge, start)
     outcome = play(
         adversary,
         Learner(ridge=column_ridge),
@@ -47,7 +49,9 @@ def play_hull(
     others = [every[sources.held_out.fold != f] for f in range(len(sources.held_out.pooled))]
     starts = list(sources.held_out.pooled)
     if ridge is not None:
-        starts = [_fit_erm(sources, rows, column_ridge) for rows in others]
+        near = [head + (start - sources.pooled) for head in starts]
+        pairs = zip(others, near, strict=True)
+        starts = [_fit_erm(sources, rows, column_ridge, head) for rows, head in pairs]
     outcome = replace(outcome, starts=torch.stack(starts))
     keeps_labels = isinstance(adversary, ReweightingHullAdversary)
     if keeps_labels and (radius == 0 or len(hull.directions) == 0):
@@ -91,12 +95,15 @@ def answer_without(
     return learner.respond(start, outcome.mixture).head
 
 
-def _fit_erm(sources: SourceHeads, rows: Tensor, ridge: Tensor) -> Tensor:
-    """Return the head of the smallest risk on these rows, under the learner's own ridge (k,)."""
+def _fit_erm(sources: SourceHeads, rows: Tensor, ridge: Tensor, near: Tensor) -> Tensor:
+    """Return the head of the smallest risk on these rows, under the learner's own ridge (k,).
+
+    ``near`` is a head from which it is looked for.
+    """
     weight = sources.weight[rows]
     learner = Learner(ridge=ridge)
     learner.add(WeightedSample(sources.Z[rows], sources.y[rows], weight / weight.sum()))
-    return learner.respond(sources.pooled).head
+    return learner.respond(near).head
 
 
 def _keep_start(outcome: GameOutcome, adversary: Adversary) -> GameOutcome:

@@ -47,7 +47,7 @@ def weights(
 ) -> list[Tensor]:
     jobs = [jobs] if isinstance(jobs, Pretraining) else jobs
     networks = pretrain(jobs, preset, device)
-    return [nn.utils.parameters_to_vector(network.parameters()).detach() for network in networks]
+    return [torch.cat([p.detach().flatten() for p in network.parameters()]) for network in networks]
 
 
 def test_the_presets_are_those_stated() -> None:

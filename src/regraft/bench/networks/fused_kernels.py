@@ -9,9 +9,10 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional
 
-_WARPS = 8
-_LEAST_COLUMNS = 16  # of a product of matrices
+# Channels that one program convolves to: fewer in training, whose images are too few for a GPU.
+_COLUMNS, _COLUMNS_IN_TRAINING = 32, 16
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -45,7 +46,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _convolve_forward(  # type: ignore[no-untyped-def]
-    image_in, kernel, shift, weight, bias, z, out, means, scales, height, width, eps,
+    padded, kernel, shift, weight, bias, z, out, means, scales, height, width, eps,
     N_INPUTS: tl.constexpr, N_CHANNELS: tl.constexpr, N_GROUPS: tl.constexpr, GROUPS: tl.constexpr,
     PIXELS: tl.constexpr, TAPS: tl.constexpr, KEEPS_Z: tl.constexpr,
 ):  # fmt: skip
@@ -55,18 +56,14 @@ def _convolve_forward(  # type: ignore[no-untyped-def]
     n_pixels, pixel = height * width, tl.arange(0, PIXELS)[:, None]
     channel = first * SIZE + tl.arange(0, GROUPS * SIZE)[None, :]
     # A convolution is the product of the nine neighbours of each pixel with the kernel.
-    tap = tl.arange(0, TAPS)
-    place, i = tap // N_INPUTS, tap % N_INPUTS
-    row = pixel // width + (place // 3 - 1)[None, :]
-    column = pixel % width + (place % 3 - 1)[None, :]
-    is_there = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-    is_there &= (tap < 9 * N_INPUTS)[None, :]
-    at = image.to(tl.int64) * n_pixels * N_INPUTS + (row * width + column) * N_INPUTS + i[None, :]
-    neighbours = tl.load(image_in + at, is_there, 0.0)
-    tap = tap[:, None]
-    factors = tl.load(kernel + channel * (9 * N_INPUTS) + tap, tap < 9 * N_INPUTS, 0.0)
+    tap, wide = tl.arange(0, TAPS), (width + 2) * N_INPUTS
+    offset = tap // (3 * N_INPUTS) * wide + tap % (3 * N_INPUTS)
+    corner = pixel // width * wide + pixel % width * N_INPUTS
+    inside, is_used = pixel < n_pixels, tap < 9 * N_INPUTS
+    padded += image.to(tl.int64) * (height + 2) * wide
+    neighbours = tl.load(padded + corner + offset[None, :], inside & is_used[None, :], 0.0)
+    factors = tl.load(kernel + channel * (9 * N_INPUTS) + tap[:, None], is_used[:, None], 0.0)
     x = tl.dot(neighbours, factors).to(z.dtype.element_ty)  # as if it came from memory
-    inside = pixel < n_pixels
     at = image.to(tl.int64) * n_pixels * N_CHANNELS + pixel * N_CHANNELS + channel
     if KEEPS_Z:
         tl.store(z + at, x, inside)
@@ -134,7 +131,7 @@ def forward(
     means, scales = torch.empty((2, n * groups), device=z.device).unbind()
     _forward[(n * groups,)](
         z, shift, weight, bias, out, means, scales, h * w, eps,
-        c, groups, c // groups, triton.next_power_of_2(h * w), pooled, num_warps=_WARPS,
+        c, groups, c // groups, triton.next_power_of_2(h * w), pooled, num_warps=_warps(h * w),
     )  # fmt: skip
     return out, means, scales
 
@@ -147,7 +144,7 @@ def convolve_forward(
 
     Return z (b, c, h, w), which is empty unless it is kept, and what ``forward`` returns.
     """
-    x = x.contiguous(memory_format=torch.channels_last)
+    padded = functional.pad(x, (1, 1, 1, 1)).contiguous(memory_format=torch.channels_last)
     kernel = kernel.contiguous(memory_format=torch.channels_last)
     (n, i, h, w), c = x.shape, len(kernel)
     out = torch.empty(
@@ -155,11 +152,12 @@ def convolve_forward(
     )
     z = torch.empty_like(out) if keeps_z else out.new_empty(0)
     means, scales = torch.empty((2, n * groups), device=x.device).unbind()
-    together = max(1, _LEAST_COLUMNS * groups // c)  # groups of an image in one program
+    columns = _COLUMNS_IN_TRAINING if keeps_z else _COLUMNS
+    together = min(groups, max(1, columns * groups // c))
     _convolve_forward[(n * groups // together,)](
-        x, kernel, shift, weight, bias, z, out, means, scales, h, w, eps,
+        padded, kernel, shift, weight, bias, z, out, means, scales, h, w, eps,
         i, c, groups, together, triton.next_power_of_2(h * w), triton.next_power_of_2(9 * i),
-        keeps_z, num_warps=_WARPS,
+        keeps_z, num_warps=8,
     )  # fmt: skip
     return z, out, means, scales
 
@@ -179,6 +177,11 @@ def backward(
     grad_z, sums = torch.empty_like(z), torch.empty((3, n, c), device=z.device)
     _backward[(n * groups,)](
         grad, z, shift, weight, means, scales, grad_z, sums, h * w, n,
-        c, groups, c // groups, triton.next_power_of_2(h * w), pooled, num_warps=_WARPS,
+        c, groups, c // groups, triton.next_power_of_2(h * w), pooled, num_warps=_warps(h * w),
     )  # fmt: skip
     return grad_z, sums.sum(dim=1)
+
+
+def _warps(n_pixels: int) -> int:
+    """Return the number of warps that were fastest for a group of so many pixels."""
+    return 2 if n_pixels <= 256 else 4
