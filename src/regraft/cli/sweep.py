@@ -194,7 +194,12 @@ def _make_jobs(
     """List the runs of ``algorithms``, all if none is named; ``ValueError`` with one sentence."""
     from regraft.bench.algorithms import algorithms as all_algorithms
     from regraft.bench.algorithms import find_algorithm
-    from regraft.bench.protocol.jobs import check_test_envs, parse_overrides, sweep_jobs
+    from regraft.bench.protocol.jobs import (
+        check_test_envs,
+        parse_overrides,
+        sweep_jobs,
+        warn_of_short_runs,
+    )
 
     chosen = list(dict.fromkeys(algorithms)) or list(all_algorithms())
     for name in chosen:
@@ -204,6 +209,7 @@ def _make_jobs(
             check_test_envs([env], dataset)
     overrides = parse_overrides(hparams, datasets, chosen)
     jobs = sweep_jobs(datasets, chosen, test_envs=test_envs, overrides=overrides, **settings)
+    warn_of_short_runs(jobs, datasets)
     if not jobs:
         raise ValueError("there is nothing to run: name a dataset and algorithms that suit it.")
     return jobs

@@ -67,7 +67,13 @@ def train(
     ensure_torch(session)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.plugins import load_plugins
-    from regraft.bench.protocol.jobs import Job, check_test_envs, find_origin, parse_overrides
+    from regraft.bench.protocol.jobs import (
+        Job,
+        check_test_envs,
+        find_origin,
+        parse_overrides,
+        warn_of_short_runs,
+    )
     from regraft.bench.protocol.launch import check_plugins
     from regraft.bench.protocol.results import last_record
     from regraft.bench.protocol.run_folder import ERROR
@@ -92,6 +98,7 @@ def train(
         **settings.of_jobs(),
     )
     opened.check()
+    warn_of_short_runs([job], [opened])
     check_plugins(out, [job])
     make_folder(out)
     keep_every = save_model_every_checkpoint and not skip_model_save  # as in DomainBed

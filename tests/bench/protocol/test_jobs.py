@@ -2,13 +2,20 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
+from regraft.bench.protocol.jobs import (
+    Job,
+    check_test_envs,
+    parse_overrides,
+    sweep_jobs,
+    warn_of_short_runs,
+)
 from regraft.bench.protocol.seeds import job_seed
 from tests.helpers.toy_sweep import write_bank
 
@@ -97,3 +104,19 @@ def test_overrides_are_known_names_and_kinds(text: str, sentence: str, toy: Data
         parse_overrides(text, [toy], ["IRM", "CRO"])
     assert parse_overrides('{"lr": 1, "ridge": null}', [toy], ["CRO"])
     assert parse_overrides('{"irm_lambda": 1}', [toy], ["ERM", "IRM"]) == '{"irm_lambda": 1}'
+
+
+def test_runs_that_train_only_a_part_of_the_network_are_told(toy: Dataset) -> None:
+    with pytest.warns(UserWarning) as told:
+        warn_of_short_runs(sweep_jobs([toy], ["ERM", "ERMPlusPlus"]), [toy])
+    assert [str(each.message) for each in told] == [
+        "the first 500 steps of ERMPlusPlus train only a part of the network, and its runs on toy "
+        f"take {toy.steps}: pass more --steps, or set linear_steps in --hparams."
+    ]
+    with pytest.warns(UserWarning, match="take 500"):
+        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=500), [toy])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=501), [toy])
+        overrides = '{"linear_steps": 50}'
+        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], overrides=overrides), [toy])

@@ -43,6 +43,8 @@ class Algorithm(nn.Module):
 
     has_steps: ClassVar[bool] = True  # False where ``conclude`` alone does the work
     is_recordable: ClassVar[bool] = True  # False where steps may wait for the device
+    # The hyperparameter, if there is one, that says how many steps train only a part at first.
+    partial_steps: ClassVar[str] = ""
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__()
@@ -145,6 +147,7 @@ class Entry:
     own: Own
     by_dataset: Mapping[str, Space] = field(default_factory=dict)
     origin: str = ""  # of a plugin's: its file and checksum, or its package and version
+    partial_steps: str = ""  # the class's own
 
     def space(
         self, group: Group, of_dataset: Space | None = None, dataset: str = ""
@@ -173,7 +176,8 @@ def algorithm(
     def register(make: type[Algorithm]) -> type[Algorithm]:
         if name in ENTRIES:
             raise ValueError(f"there are two algorithms called {name!r}: rename one of them.")
-        ENTRIES[name] = Entry(name, make, own or {}, by_dataset or {})
+        partial = make.partial_steps
+        ENTRIES[name] = Entry(name, make, own or {}, by_dataset or {}, partial_steps=partial)
         return make
 
     return register

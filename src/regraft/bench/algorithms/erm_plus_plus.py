@@ -28,6 +28,7 @@ class ERMPlusPlus(ERM):
     """Plain losses; ``average`` is the mean of the network's weights from some step on."""
 
     n_averaged: Tensor
+    partial_steps = "linear_steps"
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -212,3 +213,19 @@ def check_test_envs(test_envs: Sequence[int], dataset: Dataset) -> tuple[int, ..
     if len(chosen) == n:
         raise ValueError(f"test_envs are all of {dataset.name}: leave one to train on.")
     return chosen
+
+
+def warn_of_short_runs(jobs: Iterable[Job], datasets: Iterable[Dataset]) -> None:
+    """Warn of algorithms whose runs end before they train more than a part of the network."""
+    known = {dataset.name: dataset for dataset in datasets}
+    for job in {(each.dataset, each.algorithm): each for each in jobs}.values():
+        dataset = known[job.dataset]
+        partial = dataset.find_algorithm(job.algorithm).partial_steps
+        steps = job.steps or dataset.steps
+        if partial and steps <= (first := job.configuration(dataset)[partial]):
+            warnings.warn(
+                f"the first {first} steps of {job.algorithm} train only a part of the network, and "
+                f"its runs on {job.dataset} take {steps}: pass more --steps, or set {partial} in "
+                "--hparams.",
+                stacklevel=2,
+            )
