@@ -118,10 +118,33 @@ def test_an_output_of_another_encoding_is_written_all_the_same(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
-def test_a_full_disk_behind_the_output_takes_a_sentence() -> None:
-    settings = apart("doctor")
+@pytest.mark.parametrize("words", [("doctor",), ("fit", "--help")])
+def test_a_full_disk_behind_the_output_takes_a_sentence(words: tuple[str, ...]) -> None:
+    settings = apart(*words)
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(**settings, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     told = "regraft: the output cannot be written (No space left on device): check where it goes."
     assert done.stderr.splitlines()[:1] == [told]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+@pytest.mark.parametrize("words", [("report", "nowhere"), ("fit", "--no-such-option")])
+def test_a_full_disk_behind_the_errors_leaves_the_exit_code(words: tuple[str, ...]) -> None:
+    settings = apart(*words)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(**settings, stdout=subprocess.DEVNULL, stderr=full)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("fit", "data.csv", "--out", ""), ("fit", "data.csv", "--out="), ("report", "")]
+)
+def test_an_empty_argument_is_not_the_current_folder(
+    words: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "regraft: an argument is empty: give it a value, or leave it out.\n"
+    assert list(tmp_path.iterdir()) == []

@@ -101,3 +101,10 @@ def test_an_interrupt_between_two_files_does_not_say_that_there_is_none(
     with pytest.raises(typer.Exit):
         guard(write, resumes=True)(out=tmp_path)
     assert capsys.readouterr().err == f"regraft: interrupted: {RESUMES}.\n"
+
+    def write_nothing(out: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit):
+        guard(write_nothing, resumes=True)(out=tmp_path / "new")
+    assert capsys.readouterr().err == "regraft: interrupted: nothing was written.\n"

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from regraft import CROClassifier, TableFeatures
+from regraft.data.tables import read_table
 from regraft.estimators.column_kinds import parse_cell, to_texts
 from regraft.estimators.table_features import UnknownCategoryWarning, as_columns, take_rows
 from tests.helpers.errors import refused
 from tests.helpers.mixed_table import features_of, mixed_columns
+from tests.helpers.tables import write_columns
 
 TABLE = features_of(mixed_columns())
 N = len(TABLE["age"])
@@ -213,6 +216,14 @@ def test_a_cell_means_the_same_in_every_format(cell: Any) -> None:
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "NaN", "nan", "null", "None", "?", "<NA>"])
 def test_missing_texts(text: str) -> None:
     assert parse_cell(text) is None
+
+
+@pytest.mark.parametrize("text", ["20_30", "1_000", "١٢", "1e1_0", "0x1F"])
+def test_what_only_pythons_programs_take_for_numbers_are_texts(text: str, tmp_path: Path) -> None:
+    assert parse_cell(text) == text
+    cells = {"x": [1.5, 2.5, 3.5, text] * 20, "label": [0, 1] * 40, "domain": ["a"] * 80}
+    table = read_table(write_columns(tmp_path / "data.csv", cells))
+    assert isinstance(table.X, dict) and table.X["x"][3] == text
 
 
 def test_a_hundred_columns_are_not_quoted_whole() -> None:

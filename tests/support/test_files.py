@@ -1,8 +1,16 @@
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
-from regraft.support.files import append_line, remove_unfinished, write_bytes, write_text
+from regraft.support.files import (
+    append_line,
+    explaining_full_disk,
+    remove_unfinished,
+    write_bytes,
+    write_text,
+)
 
 
 def test_lines_and_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -34,3 +42,20 @@ def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.M
     remove_unfinished(tmp_path)
     assert {entry.name for entry in tmp_path.iterdir()} == set(others)
     remove_unfinished(tmp_path / "no such folder")
+
+
+def test_the_disk_that_is_told_of_is_that_of_the_folder_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(folder: Path) -> object:
+        assert folder == tmp_path
+        return type("Usage", (), {"free": 12})
+
+    monkeypatch.setattr(shutil, "disk_usage", look)
+    for path, what in (
+        (tmp_path, f"what goes to {tmp_path}"),
+        (tmp_path / "new", f"{tmp_path}/new"),
+    ):
+        with pytest.raises(OSError) as told, explaining_full_disk(path):
+            raise OSError(errno.ENOSPC, "full")
+        assert str(told.value).startswith(f"{what} does not fit on the disk, where 12 bytes")

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from regraft.support.files import exclusive, hold, remove_abandoned, sibling
-from regraft.support.publishing import READY, Stage, finish_publication, publishing
+from regraft.support.publishing import (
+    READY,
+    Stage,
+    finish_publication,
+    name_when_done,
+    publishing,
+)
 from tests.helpers.errors import refused
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="open files stay there")
@@ -90,3 +96,12 @@ def test_one_process_at_a_time_is_inside(tmp_path: Path) -> None:
         assert not hold(other)
     assert hold(other)
     os.close(other)
+
+
+def test_temporary_names_are_shown_as_they_will_be(tmp_path: Path) -> None:
+    with publishing(tmp_path) as stage:
+        assert name_when_done(str(stage / "report.html")) == str(tmp_path / "report.html")
+        assert name_when_done(f"{stage / 'a.json'} is odd.") == f"{tmp_path / 'a.json'} is odd."
+        write(stage, "text")
+    path = tmp_path / "report.html"
+    assert name_when_done(str(sibling(path))) == name_when_done(str(path)) == str(path)

@@ -32,6 +32,10 @@ def test_a_file_of_another_run_and_a_changed_one_are_refused(tmp_path: Path) -> 
     (first / "a.json").write_text(other)
     with refused("are of two runs"):
         check_run(first, "a.json")
+    (first / "a.json").write_text("[]")
+    with refused("is damaged or was changed"):
+        check_run(first, "a.json")
+    (first / "a.json").write_text(other)
     (first / PROVENANCE).write_text("not ours")
     check_run(first, "a.json")
 

@@ -36,7 +36,7 @@ from regraft.cli import (  # noqa: F401
     train,
 )
 from regraft.cli.command import app
-from regraft.cli.usage import PROGRAM
+from regraft.cli.failures import PROGRAM
 
 
 def main() -> None:

@@ -15,13 +15,20 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
-from regraft.cli.failures import INTERRUPTED, heeding_interrupts, shorten
+from regraft.cli.failures import (
+    INTERRUPTED,
+    complain,
+    describe_output_error,
+    heeding_interrupts,
+    shorten,
+)
 from regraft.cli.option_words import option_names, speak_of_options
 from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.output_folder import check_output
 from regraft.cli.session import WARNINGS, Invocation, Session
-from regraft.cli.usage import PROGRAM, OneSentenceGroup
+from regraft.cli.usage import OneSentenceGroup
 from regraft.support.extras import MissingExtra
+from regraft.support.publishing import name_when_done
 from regraft.support.reading import check_file
 
 Body = TypeVar("Body", bound=Callable[..., None])
@@ -171,15 +178,16 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 function(**options)
             except KeyboardInterrupt as stop:
                 # What resumes only sometimes says so itself.
-                what_stays = str(stop) or (RESUMES if resumes else _news(out, before))
-                typer.echo(f"{PROGRAM}: interrupted: {what_stays}.", err=True)
+                is_kept = resumes and (out is None or out.exists())
+                what_stays = str(stop) or (RESUMES if is_kept else _news(out, before))
+                complain(f"interrupted: {what_stays}.")
                 raise typer.Exit(INTERRUPTED) from None
             except (typer.Exit, BrokenPipeError):  # with the latter, typer ends quietly
                 raise
             except (ValueError, RuntimeError, OSError, MemoryError) as error:
                 if isinstance(error, RuntimeError) and not _is_foreseen(error):
                     raise
-                typer.echo(f"{PROGRAM}: {_sentence(error, context)}", err=True)
+                complain(_sentence(error, context))
                 raise typer.Exit(2) from None
 
     return guarded
@@ -215,13 +223,13 @@ def _is_foreseen(error: RuntimeError) -> bool:
 
 def _sentence(problem: BaseException | str, context: typer.Context | None) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
-        return shorten(f"{problem.filename}: {problem.strerror}.")
+        return shorten(f"{name_when_done(str(problem.filename))}: {problem.strerror}.")
     if isinstance(problem, OSError) and problem.strerror is not None:  # of no file with a name
-        return f"the output cannot be written ({problem.strerror}): check where it goes."
+        return describe_output_error(problem)
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
         return "the memory is not enough: pass fewer rows or features, or use a larger machine."
     said = " ".join(str(problem).split()) or f"{type(problem).__name__}."
-    return shorten(speak_of_options(said, option_names(context)))
+    return shorten(name_when_done(speak_of_options(said, option_names(context))))
 
 
 def _check_seed(seed: int | None) -> None:

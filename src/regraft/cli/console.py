@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from regraft.support.plain_text import show_plainly
+
 # rich and the library are imported where they are used, so that --help does not wait for them.
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,8 +45,8 @@ class Console:
         from rich.text import Text
 
         if self.is_live:
-            with self._progress.status(Text(f"{message} ...")) as status:
-                yield lambda step: status.update(Text(f"{step} ..."))
+            with self._progress.status(Text(show_plainly(f"{message} ..."))) as status:
+                yield lambda step: status.update(Text(show_plainly(f"{step} ...")))
         else:
             self.note(f"{message} ...")
             yield lambda step: self.note(f"{step} ...")
@@ -75,7 +77,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print one line of progress."""
-        self._progress.print(text, soft_wrap=not self._progress.is_terminal)
+        self._progress.print(show_plainly(text), soft_wrap=not self._progress.is_terminal)
 
     def round(self, played: Round, kind: str = "risk") -> None:
         """Print one round of the game: the ``kind`` of loss before and after the answer to it."""
@@ -89,7 +91,7 @@ class Console:
     def say(self, *sentences: str) -> None:
         """Print results in words, one paragraph each."""
         for sentence in sentences:
-            self._result.print(sentence, soft_wrap=not self._result.is_terminal)
+            self._result.print(show_plainly(sentence), soft_wrap=not self._result.is_terminal)
 
     def table(self, columns: Sequence[str], *sections: Iterable[Sequence[Cell]]) -> None:
         """Print rows under ``columns``, the sections apart."""

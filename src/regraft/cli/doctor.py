@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.failures import complain
 from regraft.cli.session import Session
-from regraft.cli.usage import PROGRAM
 from regraft.support.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
 
 _GOOD = "All good: regraft demo shows what it does."
@@ -26,7 +26,7 @@ def doctor(session: Session) -> None:
         typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
     _show(session, checkup)
     if session.quiet and checkup.first_fault:
-        typer.echo(f"{PROGRAM}: {checkup.first_fault}", err=True)
+        complain(checkup.first_fault)
     if not checkup.is_usable:  # nothing else works
         raise typer.Exit(1)
 

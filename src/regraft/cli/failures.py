@@ -7,11 +7,13 @@ import signal
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from regraft._version import __version__
+from regraft.support.plain_text import show_plainly
 
+PROGRAM = "regraft"
 INTERNAL_ERROR = 70  # exit code, which C programs use for the same (EX_SOFTWARE)
 INTERRUPTED = 130  # likewise, by the shells' convention
 _ISSUES = "https://github.com/regraft/regraft/issues"
@@ -19,8 +21,22 @@ _LONG, _HALF = 2000, 900  # characters of a sentence, and of what is kept on eit
 _SHOWN = 200  # characters of an error's own message
 
 
+def complain(sentence: str) -> None:
+    """Print one sentence about what is wrong on standard error, unless that is full or closed."""
+    import typer  # late, for an interrupt of its import is heeded by the functions below
+
+    with suppress(OSError):
+        typer.echo(f"{PROGRAM}: {sentence}", err=True)
+
+
+def describe_output_error(error: OSError) -> str:
+    """Return one sentence about an output, of no file with a name, that cannot be written."""
+    return f"the output cannot be written ({error.strerror}): check where it goes."
+
+
 def shorten(sentence: str) -> str:
-    """Cut the middle out of a sentence that quotes something very long."""
+    """Cut the middle out of a sentence that quotes something very long, and show it plainly."""
+    sentence = show_plainly(sentence)
     return sentence if len(sentence) <= _LONG else f"{sentence[:_HALF]} … {sentence[-_HALF:]}"
 
 

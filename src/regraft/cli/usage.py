@@ -12,9 +12,17 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regraft.cli.failures import INTERNAL_ERROR, INTERRUPTED, describe_internal_error, shorten
+from regraft.cli.failures import (
+    INTERNAL_ERROR,
+    INTERRUPTED,
+    PROGRAM,
+    complain,
+    describe_internal_error,
+    describe_output_error,
+    shorten,
+)
 
-PROGRAM = "regraft"
+_EMPTY_OPTION = re.compile("--[a-z-]+=")
 # The commands in the order of the help: those that one meets first are first.
 _ORDER = (
     *(
@@ -54,6 +62,10 @@ class OneSentenceGroup(TyperGroup):
     ) -> NoReturn:
         """Run a command and end the process with its exit code."""
         words = sys.argv[1:] if args is None else list(args)
+        if any(word == "" or _EMPTY_OPTION.fullmatch(word) for word in words):
+            # An empty path would be the current folder, where nobody may want results.
+            complain("an argument is empty: give it a value, or leave it out.")
+            sys.exit(2)
         try:
             # A code that a command ends with is returned here, and None for its usual end.
             code = super().main(
@@ -68,13 +80,16 @@ class OneSentenceGroup(TyperGroup):
             if error.ctx is not None and error.message == error.ctx.get_help():
                 error.show()  # a group without a command is explained, not complained about
             else:
-                typer.echo(f"{PROGRAM}: {_sentence(error, self._path(words))}", err=True)
+                complain(_sentence(error, self._path(words)))
             sys.exit(error.exit_code)
         except typer.Abort:  # an interrupt before a command began, in older versions of typer
             _tell_interrupt()
             sys.exit(INTERRUPTED)
         except Exception as error:  # the last resort: nobody foresaw it
-            typer.echo(f"{PROGRAM}: {describe_internal_error(error)}", err=True)
+            if isinstance(error, OSError) and error.strerror and error.filename is None:
+                complain(describe_output_error(error))
+                sys.exit(2)
+            complain(describe_internal_error(error))
             sys.exit(INTERNAL_ERROR)
         sys.exit(code or 0)
 
@@ -115,7 +130,7 @@ def _telling_interrupts() -> Iterator[None]:
 
 
 def _tell_interrupt() -> None:
-    typer.echo(f"{PROGRAM}: interrupted: nothing was written.", err=True)
+    complain("interrupted: nothing was written.")
 
 
 def _close_guesses(error: Any) -> list[str]:

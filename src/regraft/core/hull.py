@@ -115,7 +115,7 @@ def check_rank(rank: int | None, n_classes: int) -> None:
     if rank is not None and not 1 <= rank <= n_classes - 1:
         raise ValueError(
             f"rank is {rank}, but heads of {n_classes} classes differ in at most {n_classes - 1} "
-            f"direction(s): pass None or a rank from 1 to {n_classes - 1}."
+            f"direction(s): leave it out, or pass a rank from 1 to {n_classes - 1}."
         )
 
 

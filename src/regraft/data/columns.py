@@ -99,16 +99,23 @@ def tidy_domains(names: Sequence[Any]) -> list[Any]:
     tidy = [strip_name(name) for name in names]
     texts = {name for name in names if isinstance(name, str)}
     for kind, alike, done in (
-        ("blanks around them", str.strip, "are taken for one domain"),
-        ("upper and lower case", str.casefold, "are taken for different domains"),
+        (
+            "blanks around them",
+            str.strip,
+            "are taken for one domain: give them other names if they are two",
+        ),
+        (
+            "upper and lower case",
+            str.casefold,
+            "are taken for different domains: write them in one way if they are one",
+        ),
     ):
         by_key: dict[str, list[str]] = {}
         for text in sorted(texts):
             by_key.setdefault(alike(text), []).append(text)
         if same := next((group for group in by_key.values() if len(group) > 1), None):
             warnings.warn(
-                f"the domain names {quoted(same)} differ only in {kind}, and {done}: write them "
-                "in one way if they are one.",
+                f"the domain names {quoted(same)} differ only in {kind}, and {done}.",
                 stacklevel=3,
             )
         texts = {text.strip() for text in texts}

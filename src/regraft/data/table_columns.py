@@ -20,7 +20,7 @@ from regraft.data.table_rows import (
     read_records,
     table_kind,
 )
-from regraft.estimators.column_kinds import Columns, parse_cell
+from regraft.estimators.column_kinds import Columns, parse_cell, parse_number
 from regraft.support.reading import check_fits
 
 _CELL_BYTES = 8
@@ -138,7 +138,7 @@ def _narrow(cells: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     for row, cell in enumerate(cells):
         try:
             # Most cells of most tables are plain numbers.
-            numbers[row] = float(cell) if isinstance(cell, str) else _parse_number(cell)
+            numbers[row] = parse_number(cell) if isinstance(cell, str) else _parse_other(cell)
         except (TypeError, ValueError):
             if isinstance(cell, str) and parse_cell(cell) is None:
                 numbers[row] = np.nan
@@ -150,7 +150,7 @@ def _narrow(cells: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     return numbers
 
 
-def _parse_number(cell: Any) -> float:
+def _parse_other(cell: Any) -> float:
     """Return a cell that is no text as a number, NaN if it is missing; raise ``TypeError`` else."""
     value = parse_cell(cell)
     if isinstance(value, bool | str):

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from regraft.cli.failures import PROGRAM
 from regraft.cli.names import ALGORITHMS, DATASETS, DRAWN_DATASETS
 from regraft.cli.options import one_of
-from regraft.cli.usage import PROGRAM
 
 _LAUNCHERS = {
     "local": ["--engine", "local", "--workers", "1"],

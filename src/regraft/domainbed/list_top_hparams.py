@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regraft.cli.usage import PROGRAM
+from regraft.cli.failures import PROGRAM
 
 
 def main(given: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import regraft.cli.app  # noqa: F401  (registers the commands)
 from regraft.cli.command import app
-from regraft.cli.usage import PROGRAM
+from regraft.cli.failures import PROGRAM
 
 
 def run(translate: Callable[..., list[str] | None], *given: Any) -> None:

@@ -50,10 +50,21 @@ def parse_cell(cell: Any) -> float | bool | str | None:
     else:
         text = str(cell)
     try:
-        number = float(text)
+        number = parse_number(text)
     except ValueError:
         return text
     return None if np.isnan(number) else number
+
+
+def parse_number(text: str) -> float:
+    """Return the number that a text is; raise ``ValueError`` if it is none.
+
+    ``float`` takes 20_30 for 2030, which in tables is a code or a range, and the digits of all
+    scripts.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
 
 
 def to_numbers(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:

@@ -50,6 +50,7 @@ from regraft.estimators.pipelines import Model, join_model, split_model
 from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.transformer_state import describe_transformer, restore_transformer
+from regraft.support.files import explaining_full_disk
 from regraft.support.json_files import load_json
 from regraft.support.publishing import publishing
 from regraft.support.reading import read_file
@@ -115,7 +116,8 @@ def save(model: Model, path: str | Path) -> None:
         fresh = stage / path.name
         fresh.mkdir()
         for name, content in files.items():
-            (fresh / name).write_bytes(content)
+            with explaining_full_disk(path / name, len(content)):
+                (fresh / name).write_bytes(content)
 
 
 def load(path: str | Path) -> Model:

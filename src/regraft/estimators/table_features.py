@@ -139,7 +139,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             remedy = "add some, or name those to use as features"
             if FREE_TEXT in left_out.values():
                 remedy = "add some, or make features of the texts with regraft embed text"
-            raise ValueError(f"no column of the table is left as a feature ({said}): {remedy}.")
+            said = f" ({said})" if said else ""
+            raise ValueError(f"no column of the table is left as a feature{said}: {remedy}.")
         self.numeric_ = tuple(each.name for each in kept if each.kind == "number")
         categories = {
             each.name: self._choose_categories(each) for each in kept if each.kind == "category"

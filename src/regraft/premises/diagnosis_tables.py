@@ -20,7 +20,7 @@ from regraft.support.table import Table, percent
 
 _MOST_CELLS = 30
 _MOST_CLASSES = 10
-_PREMISES = (
+PREMISES_NOTE = (
     "The premises speak of groups that you observed (--group), or else of groups fitted as the "
     "paper fits them. These need not be the groups of the hidden factor in the answers."
 )
@@ -36,7 +36,7 @@ def answers(diagnosis: Diagnosis) -> Table:
 def verdicts(diagnosis: Diagnosis) -> Table:
     """List the premises and what the data say about them."""
     rows = tuple((name, check.verdict) for name, check in diagnosis.checks.items())
-    return Table("Premises", ("premise", "verdict"), rows, note=_PREMISES)
+    return Table("Premises", ("premise", "verdict"), rows, note=PREMISES_NOTE)
 
 
 def details(diagnosis: Diagnosis) -> list[Table]:

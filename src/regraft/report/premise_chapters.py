@@ -7,11 +7,12 @@ from dataclasses import replace
 from regraft.core.certificates import certificate_from_dict
 from regraft.estimators.audit import AuditCurve
 from regraft.premises.diagnose import PREMISES
+from regraft.premises.diagnosis_tables import PREMISES_NOTE
 from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import proof_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
 
-_MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
+_MARKS = {"consistent": "✓ consistent", "violated": "✗ violated", "undecided": "? undecided"}
 
 
 def diagnosis_chapter(document: Document) -> Chapter:
@@ -68,6 +69,6 @@ def _verdicts_section(document: Document) -> Section:
     found = {name: document[key]["verdict"] for key, name in PREMISES.items()}
     rows = tuple((name, _MARKS[verdict]) for name, verdict in found.items())
     violated = frozenset(i for i, v in enumerate(found.values()) if v == "violated")
-    table = Table("Verdicts", ("premise", "verdict"), rows, violated)
+    table = Table("Verdicts", ("premise", "verdict"), rows, violated, note=PREMISES_NOTE)
     sentences = document["summary"][len(document["answers"]) :]
     return Section("The premises", (table, *map(Text, sentences)))

@@ -26,6 +26,7 @@ from regraft.support.extras import require
 from regraft.support.files import write_text
 from regraft.support.glossary import meaning
 from regraft.support.json_files import load_json
+from regraft.support.plain_text import show_all_plainly
 from regraft.support.reading import read_file
 from regraft.support.runs import RUN, check_run
 
@@ -159,14 +160,15 @@ def _used(report: Report) -> Iterator[str]:
 def _draw(spec: Any) -> Any:
     """Draw a chart as SVG, for readers whose browser runs no script."""
     markupsafe = require("markupsafe", "report")
-    svg = require("vl_convert", "report").vegalite_to_svg({**spec, "width": _STATIC_WIDTH})
+    shown = show_all_plainly({**spec, "width": _STATIC_WIDTH})
+    svg = require("vl_convert", "report").vegalite_to_svg(shown)
     return markupsafe.Markup(svg)
 
 
 def _embedded(spec: Any) -> Any:
     """Write JSON for a script element, so that no text can end the element."""
     markupsafe = require("markupsafe", "report")
-    text = json.dumps(spec, allow_nan=False)
+    text = json.dumps(show_all_plainly(spec), allow_nan=False)
     return markupsafe.Markup(
         text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
     )

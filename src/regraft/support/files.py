@@ -107,10 +107,12 @@ def explaining_full_disk(path: Path, n_bytes: int | None = None) -> Iterator[Non
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        folder = next(each for each in path.absolute().parents if each.is_dir())
+        place = path.absolute()
+        folder = next(each for each in (place, *place.parents) if each.is_dir())
         needed = "" if n_bytes is None else f" of {n_bytes:,} bytes"
+        what = f"what goes to {path}" if path.is_dir() else f"{path}{needed}"
         raise OSError(
-            f"{path}{needed} does not fit on the disk, where {shutil.disk_usage(folder).free:,} "
+            f"{what} does not fit on the disk, where {shutil.disk_usage(folder).free:,} "
             "bytes are free: free some space or choose another folder, then run this again."
         ) from None
 

@@ -13,6 +13,7 @@ from regraft.support.extras import MissingExtra, require
 from regraft.support.files import write_bytes, write_text
 from regraft.support.json_files import dumps
 from regraft.support.looks import COLOURS, FAINT, INK, SOFT
+from regraft.support.plain_text import show_all_plainly
 
 FORMATS = ("png", "svg", "pdf")
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.
@@ -62,6 +63,7 @@ def write_picture(figure: Spec, path: str | Path) -> None:
     if kind not in FORMATS:
         raise ValueError(f"{path} does not end in a known picture format: use .png, .svg or .pdf.")
     converter = require("vl_convert", "plots")
+    figure = show_all_plainly(figure)
     if kind == "png":
         content = converter.vegalite_to_png(figure, scale=_PIXELS)
     elif kind == "pdf":

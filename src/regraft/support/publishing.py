@@ -8,6 +8,7 @@ which any process can do, also after a kill. Other files in the folder are left 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,9 @@ from regraft.support.files import (
 
 READY = ".regraft-ready"  # published, and not all of it moved to its place yet
 _STAGE = "regraft-new"
+# What is in the names of files until they are renamed: the stage's folder, or a dot and digits.
+_IN_STAGE = re.compile(rf"[\\/]\.{_STAGE}\.[0-9a-f]{{8}}[\\/]new")
+_TEMPORARY = re.compile(r"(^|[\\/])\.([^\\/]+)\.[0-9a-f]{8}$")
 _NEW, _REPLACED = "new", "replaced"  # in a stage: the files, and the folders that they replace
 
 
@@ -136,3 +140,8 @@ def _sync(folder: Path) -> None:
             finally:
                 os.close(descriptor)
     sync_folder(folder)
+
+
+def name_when_done(text: str) -> str:
+    """Return a path, or a sentence with paths, as it reads when temporary names are gone."""
+    return _TEMPORARY.sub(r"\1\2", _IN_STAGE.sub("", text))

@@ -57,7 +57,7 @@ def check_run(folder: Path, name: str) -> None:
     run = _read_run(folder / name)
     if not (expected or (is_result and run)) or digest_file(folder / name) in expected:
         return
-    if run not in expected.values():
+    if run is not None and run not in expected.values():
         raise ValueError(
             f"{folder / name} and {folder / PROVENANCE} are of two runs: run the command again."
         )

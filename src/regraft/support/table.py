@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from regraft.support.extras import require
+from regraft.support.plain_text import show_plainly
 
 # rich is imported where it is used, so that --help does not wait for it.
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD)
         for i, column in enumerate(self.columns):
             table.add_column(
-                column,
+                show_plainly(column),
                 justify="left" if self.align[i : i + 1] == "l" else "right",
                 style="bold cyan" if i == len(self.columns) - 1 else None,
                 no_wrap=True,
@@ -109,7 +110,7 @@ class Table:
         for i, row in enumerate(self.texts()):
             if i in self.sections:
                 table.add_section()
-            table.add_row(*row, style="bold" if i in self.marked else None)
+            table.add_row(*map(show_plainly, row), style="bold" if i in self.marked else None)
         return table
 
     def markdown(self) -> str:
