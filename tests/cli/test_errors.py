@@ -111,7 +111,7 @@ ERRORS: list[tuple[str, str]] = [
     (f"{SWEEP} --engine cloud", "regraft: engine is 'cloud': choose from local, ray, slurm."),
     (f"{SWEEP} --test-envs 3", "regraft: --test-envs are [3]: toy has 0 (0), 1 (1), 2 (2)."),
     (
-        f"{SWEEP} --datasets ''",
+        f"{SWEEP} --datasets ,",
         "regraft: there is nothing to run: name a dataset and algorithms that suit it.",
     ),
     ("collect {tmp}/missing", "is not a folder"),
