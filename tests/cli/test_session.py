@@ -1,4 +1,4 @@
-"""Commands that end at the same time in one folder wait for each other."""
+"""How commands end: those at the same time in one folder wait for each other, and results stay."""
 
 import json
 import sys
@@ -9,10 +9,11 @@ import pytest
 
 from regraft.cli.session import Invocation, Session
 from regraft.support.files import exclusive
+from tests.helpers.errors import refused
 
 
-def finish(out: Path, name: str) -> None:
-    session = Session(Invocation(name, ("regraft", name), {}, []), quiet=True)
+def finish(out: Path, name: str, *, html: bool | None = None) -> None:
+    session = Session(Invocation(name, ("regraft", name), {}, []), quiet=True, html=html)
     session.write_to(out)
     written = session.write_json(f"{name}.json", {"name": name})
     session.finish({}, written)
@@ -43,3 +44,13 @@ def test_commands_at_once_all_leave_their_provenance(tmp_path: Path) -> None:
     assert set(names) <= kept.keys()
     expected = {f"{name}.json" for name in names} | {"provenance.json"}
     assert {path.name for path in tmp_path.iterdir()} == expected
+
+
+def test_results_stay_where_the_page_cannot_be_written(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    finish(tmp_path, "fit")
+    (tmp_path / "fit.json").write_text("[]")
+    with refused("all is written but the page: .*fit.json is damaged"):
+        finish(tmp_path, "audit", html=True)
+    assert json.loads((tmp_path / "audit.json").read_text())["name"] == "audit"
+    assert not (tmp_path / "report.html").exists()

@@ -125,6 +125,8 @@ class Session(Console):
             return
         sealed, written, failure = self._publish(self.out, files, [path for path in read if path])
         super().finish(document | {RUN: sealed.id}, written)
+        if isinstance(failure, ValueError):
+            raise ValueError(f"all is written but the page: {failure}") from failure
         if failure is not None:
             raise failure
 
