@@ -110,6 +110,7 @@ def sweep(
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
     from regraft.bench.plugins import load_plugins
+    from regraft.bench.protocol.jobs import warn_of_short_runs
     from regraft.bench.protocol.launch import check_folder, launch
     from regraft.core.domains import check_device
 
@@ -134,13 +135,14 @@ def sweep(
             **settings.of_jobs(),
         )
         check_folder(out, jobs)
-    if dry_run:
-        _list(session, jobs, out)
-        return
     options = EngineOptions(
         out, settings.device, workers, address, gpus_per_worker, slurm_partition, slurm_time
     )
-    chosen_engine = make_engine(engine, options)
+    chosen_engine = None if dry_run else make_engine(engine, options)
+    warn_of_short_runs(jobs, opened)
+    if chosen_engine is None:
+        _list(session, jobs, out)
+        return
     make_folder(out)
     with LiveSweep(session, lambda: _table_so_far(out)).showing() as tell:
         tally = launch(
@@ -198,7 +200,6 @@ def _make_jobs(
         check_test_envs,
         parse_overrides,
         sweep_jobs,
-        warn_of_short_runs,
     )
 
     chosen = list(dict.fromkeys(algorithms)) or list(all_algorithms())
@@ -209,7 +210,6 @@ def _make_jobs(
             check_test_envs([env], dataset)
     overrides = parse_overrides(hparams, datasets, chosen)
     jobs = sweep_jobs(datasets, chosen, test_envs=test_envs, overrides=overrides, **settings)
-    warn_of_short_runs(jobs, datasets)
     if not jobs:
         raise ValueError("there is nothing to run: name a dataset and algorithms that suit it.")
     return jobs
