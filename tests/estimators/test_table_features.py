@@ -20,8 +20,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from regraft import CROClassifier, TableFeatures
 from regraft.data.tables import read_table
-from regraft.estimators.column_kinds import parse_cell, to_texts
-from regraft.estimators.table_features import UnknownCategoryWarning, as_columns, take_rows
+from regraft.estimators.column_kinds import parse_cell, take_rows, to_texts
+from regraft.estimators.table_features import UnknownCategoryWarning, as_columns
 from tests.helpers.errors import refused
 from tests.helpers.mixed_table import features_of, mixed_columns
 from tests.helpers.tables import write_columns

@@ -18,3 +18,6 @@ def test_importing_has_no_side_effects() -> None:
     assert run_apart(code=code).out.split() == ["False", "False"]
     code = "import regraft.report.writing, sys; print('sklearn' in sys.modules)"
     assert run_apart(code=code).out.strip() == "False"
+    # Half of the time in which a worker of a sweep starts.
+    code = "import regraft.bench.paper.reproduce, regraft.bench.engines, sys"
+    assert run_apart(code=f"{code}; print('sklearn' in sys.modules)").out.strip() == "False"

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regraft.estimators.column_kinds import Columns, find_alike
-from regraft.estimators.table_features import TableFeatures
+
+if TYPE_CHECKING:
+    from regraft.estimators.table_features import TableFeatures
 
 _SHOWN = 8  # names in a sentence
 _BEYOND = 2**63
@@ -142,6 +144,9 @@ class ColumnChoice:
 
     def make_features(self) -> TableFeatures:
         """Return what makes features of the columns, not yet fitted."""
+        # Takes scikit-learn, whose import is half of the start of a worker that needs none.
+        from regraft.estimators.table_features import TableFeatures
+
         return TableFeatures(features=self.features, drop=self.drop, categorical=self.categorical)
 
     def find_problems(self, columns: Columns) -> list[str]:

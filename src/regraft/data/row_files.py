@@ -16,8 +16,7 @@ from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted, strip_name
 from regraft.data.table_columns import parquet_block
 from regraft.data.table_rows import open_parquet, plain_cells
-from regraft.estimators.column_kinds import Columns
-from regraft.estimators.table_features import take_rows
+from regraft.estimators.column_kinds import Columns, take_rows
 from regraft.support.memory_map import find_mapping, released
 
 _ROWS = 8192  # that are read at once

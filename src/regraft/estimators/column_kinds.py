@@ -263,6 +263,11 @@ def find_alike(name: str, names: Iterable[str]) -> str | None:
     return by_case[alike[0]] if alike else None
 
 
+def take_rows(table: Columns, rows: NDArray[Any] | None) -> Columns:
+    """Return the rows of a table that a mask or numbers choose, all if there are none."""
+    return table if rows is None else {name: values[rows] for name, values in table.items()}
+
+
 class ColumnProblems(ValueError):
     """Columns that cannot be used; the message tells all of their ``problems``."""
 

@@ -27,6 +27,7 @@ from regraft.estimators.column_kinds import (
     RawColumn,
     describe_unknown,
     find_alike,
+    take_rows,
     to_texts,
 )
 
@@ -345,11 +346,6 @@ def _as_column(values: Any) -> NDArray[Any]:
     for row, value in enumerate(values):  # one by one, so that lists stay lists
         column[row] = value
     return column
-
-
-def take_rows(table: Columns, rows: NDArray[Any] | None) -> Columns:
-    """Return the rows of a table that a mask or numbers choose, all if there are none."""
-    return table if rows is None else {name: values[rows] for name, values in table.items()}
 
 
 def _sources(sample_domain: ArrayLike | None) -> NDArray[np.bool_] | None:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from regraft.bench.algorithms.games import GameFamily, game_space
-from regraft.bench.engines.local import WorkerPool
+from regraft.bench.algorithms.games import FoundHeads, GameFamily, PhaseOneResult, game_space
+from regraft.bench.engines.local import Waiting, WorkerPool
 from regraft.bench.paper import phase2
 from regraft.bench.paper.phase2 import (
     PlannedRun,
     Players,
     choose_players,
-    choose_size,
     play_runs,
     start_players,
 )
@@ -94,14 +93,48 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("apart", [False, True])
-def test_workers_write_what_one_process_writes(
-    kept: list[KeptFeatures], tmp_path: Path, apart: bool
-) -> None:
+def test_workers_write_what_one_process_writes(kept: list[KeptFeatures], tmp_path: Path) -> None:
     alone, together = _plan(kept, tmp_path / "alone"), _plan(kept, tmp_path / "together")
     assert [outcome.state for outcome in _play(alone, Players("cpu"))] == ["done"] * 4
-    assert [outcome.state for outcome in _play(together, Players("cpu", 2, apart))] == ["done"] * 4
+    assert [outcome.state for outcome in _play(together, Players("cpu", 2))] == ["done"] * 4
     assert list(_records(together)) == list(_records(alone))
+
+
+def test_a_worker_stays_with_its_features_and_then_goes_where_most_wait(
+    kept: list[KeptFeatures], tmp_path: Path
+) -> None:
+    first, second = kept
+    assignments = [
+        Assignment((features.job,), tmp_path / str(i), source=features)
+        for i, features in enumerate([first] * 4 + [second] * 2)
+    ]
+    waiting = Waiting(assignments)
+    assert waiting.take(None, []) is assignments[0]
+    assert waiting.take(None, [first]) is assignments[4]  # 3 / 2 against 2 / 1
+    assert waiting.take(None, [first, second]) is assignments[1]
+    assert waiting.take(second, [first, first]) is assignments[5]
+    assert waiting.take(second, [first, first]) is assignments[2]
+    assert len(waiting) == 1
+    assert waiting.take(first, [first, first]) is assignments[3]
+    assert not waiting
+
+
+def test_a_game_that_differs_in_its_rank_by_name_only_is_played_once(
+    kept: list[KeptFeatures],
+) -> None:
+    features = kept[0].open()
+    phase1 = PhaseOneResult(features.domains(), features.head)
+    hparams = draw_configuration(game_space("hull", None, 2, "ColoredMNIST"), 0, 0)
+
+    def play(rank: int) -> FoundHeads:
+        return phase1.play_hull({**hparams, "cro_rank": rank}, 0)
+
+    found = play(1)
+    assert play(D - 1) is found
+    assert play(D) is not found
+    assert torch.equal(play(D).heads[-1], found.heads[0])  # only the pool is left
+    assert torch.equal(play(2).heads, found.heads)
+    assert phase1.play_hull({**hparams, "ridge": 1.0}, 0).summary() != found.summary()
 
 
 def test_features_that_have_changed_are_told(tmp_path: Path) -> None:
@@ -117,11 +150,11 @@ def test_features_that_have_changed_are_told(tmp_path: Path) -> None:
     ("family", "device", "games", "numbers", "expected"),
     [
         ("hull", "cpu", 39, 1, Players("cpu")),  # a worker takes longer to start
-        ("hull", "cpu", 60, 1, Players("cpu", 3, apart=False)),
-        ("latent", "cuda", 180, 10**6, Players("cpu", 4, apart=False)),
+        ("hull", "cpu", 60, 1, Players("cpu", 3)),
+        ("latent", "cuda", 180, 10**6, Players("cpu", 4)),
         ("hull", "cuda", 180, 10**8, Players("cuda")),  # a GPU is faster on many rows
         ("hull", "cuda", 20, 10**6, Players("cuda")),
-        ("free", "cpu", 3, 10**6, Players("cpu", 3, apart=True)),
+        ("free", "cpu", 3, 10**6, Players("cpu", 3)),
     ],
 )
 def test_who_plays(
@@ -134,20 +167,6 @@ def test_who_plays(
 ) -> None:
     monkeypatch.setattr(phase2, "count_cores", lambda: 4)
     assert choose_players(family, device, games, numbers) == expected
-
-
-@pytest.mark.parametrize(
-    ("counts", "workers", "size"),
-    [
-        ([22, 22], 1, 22),  # one worker opens each features once
-        ([22, 22], 2, 22),
-        ([22] * 9, 16, 8),  # two turns of eight, of which eleven workers have a second
-        ([13] * 3, 16, 3),
-        ([], 4, 1),
-    ],
-)
-def test_games_are_spread_evenly_over_workers(counts: list[int], workers: int, size: int) -> None:
-    assert choose_size(counts, workers) == size
 
 
 @pytest.mark.slow

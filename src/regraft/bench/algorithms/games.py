@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
@@ -182,7 +183,22 @@ class PhaseOneResult:
 
     def play_hull(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
         """Play CRO's game on the hull, from the pooled head on; it draws nothing."""
-        return play_hull_game(self.sources, hparams, hparams["cro_rank"], hparams["surrogate"])
+        n_classes, n_features = len(self.head), self.head.shape[1] - 1
+        rank = hparams["cro_rank"]
+        if rank < n_features:  # from C - 1 on all are one game
+            rank = min(rank, n_classes - 1)
+        return self._play_hull(json.dumps({**hparams, "cro_rank": rank}, sort_keys=True))
+
+    @cached_property
+    def _play_hull(self) -> Callable[[str], FoundHeads]:
+        """Plays on the hull with hyperparameters in JSON; the last game is not played again."""
+
+        @lru_cache(maxsize=1)
+        def play(hparams: str) -> FoundHeads:
+            chosen = json.loads(hparams)
+            return play_hull_game(self.sources, chosen, chosen["cro_rank"], chosen["surrogate"])
+
+        return play
 
     def play_latent(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
         """Play CRO's game over the mixtures of hidden groups, from the pooled head on."""

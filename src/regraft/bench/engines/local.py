@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -17,7 +17,7 @@ from typing import cast
 import torch
 
 from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
-from regraft.bench.protocol.worker import Assignment, Outcome
+from regraft.bench.protocol.worker import Assignment, DatasetSource, Outcome
 
 
 class LocalEngine:
@@ -50,14 +50,15 @@ class WorkerPool:
 
     def run(self, assignments: Sequence[Assignment], workers: int) -> OutcomeStream:
         """Give each of so many workers its next assignment, and start those that are missing."""
-        queue = deque(assignments)
+        waiting = Waiting(assignments)
         busy: dict[Connection, _Worker] = {}
         ended: list[list[Outcome]] = []
         try:
-            while queue or busy:
-                while queue and len(busy) < workers:
+            while waiting or busy:
+                while waiting and len(busy) < workers:
                     worker = self._idle.pop() if self._idle else self._start(busy.values())
-                    worker.give(queue.popleft())
+                    others = (other.source for other in busy.values())
+                    worker.give(waiting.take(worker.source, others))
                     busy[worker.connection] = worker
                 yield from ended
                 ended = []
@@ -83,11 +84,40 @@ class WorkerPool:
         return _Worker(index, _worker_variables(self._device, index))
 
 
+class Waiting:
+    """Assignments that nobody has begun, in their order for each source of a dataset."""
+
+    def __init__(self, assignments: Iterable[Assignment]) -> None:
+        self._by_source: dict[DatasetSource | None, deque[Assignment]] = {}
+        for assignment in assignments:
+            self._by_source.setdefault(assignment.source, deque()).append(assignment)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_source.values()))
+
+    def take(
+        self, source: DatasetSource | None, others: Iterable[DatasetSource | None]
+    ) -> Assignment:
+        """Take the next one for a worker who has ``source`` open, or else where most wait for one.
+
+        ``others`` are what the other workers have open.
+        """
+        if source not in self._by_source:
+            opened = Counter(others)
+            source = max(self._by_source, key=lambda s: len(self._by_source[s]) / (1 + opened[s]))
+        queue = self._by_source[source]
+        assignment = queue.popleft()
+        if not queue:
+            del self._by_source[source]
+        return assignment
+
+
 class _Worker:
     """Process that executes one assignment after another."""
 
     def __init__(self, index: int, variables: Mapping[str, str]) -> None:
         self.index, self.is_alive = index, True
+        self.source: DatasetSource | None = None  # of the dataset that it has open
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
@@ -97,7 +127,7 @@ class _Worker:
 
     def give(self, assignment: Assignment) -> None:
         """Send ``assignment`` to the worker; if it is dead, ``take`` reports it."""
-        self._assignment = assignment
+        self._assignment, self.source = assignment, assignment.source
         with suppress(OSError):
             self.connection.send(assignment)
 

@@ -40,14 +40,14 @@ from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, OnProgress, Stopwatch
 from regraft.support.reading import read_file
 
-PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
+PARTS = DATA, PHASE_1, FEATURES, PHASE_2, REPORT = (
     "data",
     "Phase 1",
     "features",
     "Phase 2",
-    "rank sweep",
     "tables and figures",
 )
+RANK_SWEEP = "rank sweep"  # part of Phase 2, in a folder of its own
 RANKS_OF = "-ranks"  # behind the name of a device: the folder of its rank sweep
 # Of the transplant dimension, denser where the paper's method begins to fail.
 RANKS = (1, 2, 4, 8, 16, 32, 64, 96, 113, 120, 125, 127, 128)
@@ -286,15 +286,12 @@ def _perform(
         countdown = Countdown("Phase 2, runs", total, done=total - left)
         size = features[pending[0]].open().size
         players = choose_players(plan.family, plan.device, left, size)
-        for part in (PHASE_2, RANK_SWEEP):
-            asked = {
-                features[job]: [run for run in missing[job] if run.part == part] for job in pending
-            }
-            with watch.part(part), closing(play_runs(asked, players, pool)) as outcomes:
-                for outcome in outcomes:
-                    if outcome.state != "done":
-                        raise ValueError(f"{outcome.job.label}: {outcome.message}")
-                    on_progress(countdown.next())
+        asked = {features[job]: missing[job] for job in pending}
+        with watch.part(PHASE_2), closing(play_runs(asked, players, pool)) as outcomes:
+            for outcome in outcomes:
+                if outcome.state != "done":
+                    raise ValueError(f"{outcome.job.label}: {outcome.message}")
+                on_progress(countdown.next())
 
 
 def _make_features(

@@ -17,15 +17,13 @@ from regraft.bench.protocol.worker import Assignment, Outcome, perform
 
 # Below so many games a worker takes longer to start than it saves.
 _GAMES_A_WORKER = 20
-# In the time of which features are read and source heads fitted.
-_GAMES_TO_OPEN = 1.5
 # Rows times features times classes, up to which a core takes no longer than a GPU for a game.
 _MAX_NUMBERS_ON_CORES = 2**24
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of the protocol, and the part of the experiment that its time counts for."""
+    """A run of the protocol, and the part of the experiment that it belongs to."""
 
     part: str
     assignment: Assignment  # of this run alone
@@ -47,7 +45,6 @@ class Players:
 
     device: str
     workers: int = 1
-    apart: bool = True  # whether games on the same features go to different workers
 
 
 def choose_players(family: GameFamily, device: str, games: int, numbers: int) -> Players:
@@ -60,7 +57,7 @@ def choose_players(family: GameFamily, device: str, games: int, numbers: int) ->
         return Players(device)
     is_long = family == "free"  # a game takes half a minute
     workers = min(count_cores(), games if is_long else games // _GAMES_A_WORKER)
-    return Players("cpu", workers, is_long) if workers > 1 else Players(device)
+    return Players("cpu", workers) if workers > 1 else Players(device)
 
 
 def start_players(family: GameFamily, device: str, games: int, pool: WorkerPool) -> None:
@@ -74,17 +71,14 @@ def play_runs(
     runs: Mapping[KeptFeatures, Sequence[PlannedRun]], players: Players, pool: WorkerPool
 ) -> Generator[Outcome, None, None]:
     """Do the runs on each features, and yield what became of them; workers are from ``pool``."""
-    counts = [len(planned) for planned in runs.values()]
-    size = 1 if players.apart else choose_size(counts, players.workers)
     assignments = [
         replace(
-            planned[first].assignment,
-            jobs=tuple(run.job for run in planned[first : first + size]),
+            run.assignment,
             source=replace(features, device=players.device),
             device=players.device,
         )
         for features, planned in runs.items()
-        for first in range(0, len(planned), size)
+        for run in planned
     ]
     if players.workers == 1:
         for assignment in assignments:
@@ -93,17 +87,3 @@ def play_runs(
     with closing(pool.run(assignments, players.workers)) as ended:
         for outcomes in ended:
             yield from outcomes
-
-
-def choose_size(counts: Sequence[int], workers: int) -> int:
-    """Return how many games on the same features a worker should play before it takes others.
-
-    ``counts`` are the games on each features. Those that are played together share the source
-    heads; but the fewer they are, the more evenly they are spread.
-    """
-
-    def time(size: int) -> float:
-        turns = sum(-(-count // size) for count in counts)
-        return -(-turns // workers) * (size + _GAMES_TO_OPEN)
-
-    return min(range(1, max(counts, default=1) + 1), key=time)
