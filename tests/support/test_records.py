@@ -177,5 +177,5 @@ def test_a_changed_value_and_an_impossible_one_are_told_with_their_line(tmp_path
         check_fields(record, {"args": OBJECT, "accuracy": SHARE})
 
     assert len(Records(path).read()) == 1
-    with refused("line 1 of .* is not a record .accuracy is not a number from 0 to 1"):
+    with refused("line 1 of .* is not a record .'accuracy' is not a number from 0 to 1"):
         Records(path, check).read()

@@ -68,7 +68,8 @@ def check_fields(
 ) -> None:
     """Raise ``ValueError`` with the reason unless a record has the keys and values of ``kinds``.
 
-    Keys among ``optional`` may be absent. ``where`` names the record in the reason.
+    Keys among ``optional`` may be absent. ``where`` names the record in the reason, which quotes
+    keys, so that nobody takes them for options.
     """
     before = f"{where}." if where else ""
     if not isinstance(record, dict):
@@ -76,9 +77,9 @@ def check_fields(
     for name, kind in kinds.items():
         if name not in record:
             if name not in optional:
-                raise ValueError(f"{before}{name} is missing")
+                raise ValueError(f"{before + name!r} is missing")
         elif not kind.fits(record[name]):
-            raise ValueError(f"{before}{name} is not {kind.name}")
+            raise ValueError(f"{before + name!r} is not {kind.name}")
     extra = sorted(set(record) - set(kinds))
     if extra:
         raise ValueError(f"{before}{extra[0]!s:.40} is not a key of it")

@@ -14,7 +14,9 @@ CHANGED = "it was changed since it was written"
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with its checksum as the last key."""
+    """Return the record with its checksum as the last key, which must not be one of its own."""
+    if SEAL in record:
+        raise ValueError(f"a record has {SEAL!r}, which is the key of its checksum: rename it.")
     return {**record, SEAL: digest_json(dict(record))}
 
 

@@ -175,13 +175,21 @@ def test_players_that_are_ready_are_those_that_play(
 ) -> None:
     monkeypatch.setattr(phase2, "count_cores", lambda: 2)
     with closing(WorkerPool(torch.device("cpu"))) as pool:
-        start_players("hull", "cuda", 5, pool)
+        start_players("hull", "cuda", 5, 5, pool)
         assert not multiprocessing.active_children()  # a GPU takes so few itself
-        start_players("hull", "cuda", 60, pool)
+        start_players("hull", "cuda", 60, 1, pool)
+        assert len(multiprocessing.active_children()) == 1
+        start_players("hull", "cuda", 60, 60, pool)
         ready = {child.pid for child in multiprocessing.active_children()}
         assert len(ready) == 2
         for part in ("first", "second"):
             with closing(play_runs(_plan(kept, tmp_path / part), Players("cpu", 2), pool)) as ended:
                 assert [outcome.state for outcome in ended] == ["done"] * 4
             assert {child.pid for child in multiprocessing.active_children()} == ready
+        for child in multiprocessing.active_children():
+            child.kill()
+            child.join()
+        plan = _plan(kept, tmp_path / "third")
+        with closing(play_runs(plan, Players("cpu", 2), pool)) as ended:  # by others
+            assert [outcome.state for outcome in ended] == ["done"] * 4
     assert not multiprocessing.active_children()

@@ -110,13 +110,13 @@ def test_runs_that_train_only_a_part_of_the_network_are_told(toy: Dataset) -> No
     with pytest.warns(UserWarning) as told:
         warn_of_short_runs(sweep_jobs([toy], ["ERM", "ERMPlusPlus"]), [toy])
     assert [str(each.message) for each in told] == [
-        "the first 500 steps of ERMPlusPlus train only a part of the network, and its runs on toy "
+        "the first 501 steps of ERMPlusPlus train only a part of the network, and its runs on toy "
         f"take {toy.steps}: pass more --steps, or set linear_steps in --hparams."
     ]
-    with pytest.warns(UserWarning, match="take 500"):
-        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=500), [toy])
+    with pytest.warns(UserWarning, match="take 501"):
+        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=501), [toy])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=501), [toy])
+        warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], steps=502), [toy])
         overrides = '{"linear_steps": 50}'
         warn_of_short_runs(sweep_jobs([toy], ["ERMPlusPlus"], overrides=overrides), [toy])

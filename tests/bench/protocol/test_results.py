@@ -65,20 +65,20 @@ def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("null", "not a JSON object"),
-        (record(step=1.0), "step is not an integer"),
-        (record(step=True), "step is not an integer"),
-        (record(hparams=None), "hparams is not an object"),
-        (record(args=[]), "args is not an object"),
-        ({"step": 0, "hparams": {}}, "args is missing"),
-        (record(args=record()["args"] | {"test_envs": 0}), "test_envs is not a list"),
-        (record(args=record()["args"] | {"trial_seed": "0"}), "trial_seed is not an integer"),
-        (record(args={"dataset": "Toy"}), "algorithm is missing"),
-        (record(test_envs=(3,)), "test_envs are not among the 3 environments with accuracies"),
-        (record(env1_out_acc=float("nan")), "env1_out_acc is not a number from 0 to 1"),
-        (record(env1_out_acc=float("inf")), "env1_out_acc is not a number from 0 to 1"),
-        (record(env0_in_acc=None), "env0_in_acc is not a number from 0 to 1"),
-        (record(env2_in_acc=71.7), "env2_in_acc is not a number from 0 to 1"),
-        (record(env3_out_acc=0.5), "env3_in_acc is not a number from 0 to 1"),
+        (record(step=1.0), "'step' is not an integer"),
+        (record(step=True), "'step' is not an integer"),
+        (record(hparams=None), "'hparams' is not an object"),
+        (record(args=[]), "'args' is not an object"),
+        ({"step": 0, "hparams": {}}, "'args' is missing"),
+        (record(args=record()["args"] | {"test_envs": 0}), "'test_envs' is not a list"),
+        (record(args=record()["args"] | {"trial_seed": "0"}), "'trial_seed' is not an integer"),
+        (record(args={"dataset": "Toy"}), "'algorithm' is missing"),
+        (record(test_envs=(3,)), "'test_envs' are not among the 3 environments with accuracies"),
+        (record(env1_out_acc=float("nan")), "'env1_out_acc' is not a number from 0 to 1"),
+        (record(env1_out_acc=float("inf")), "'env1_out_acc' is not a number from 0 to 1"),
+        (record(env0_in_acc=None), "'env0_in_acc' is not a number from 0 to 1"),
+        (record(env2_in_acc=71.7), "'env2_in_acc' is not a number from 0 to 1"),
+        (record(env3_out_acc=0.5), "'env3_in_acc' is not a number from 0 to 1"),
         (
             {k: v for k, v in record().items() if not re.match("env[12]", k)},
             "no accuracies of two environments or more",
@@ -95,7 +95,7 @@ def test_damaged_lines_are_told(tmp_path: Path, line: dict[str, Any] | str, reas
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [("?", "it has no records"), (record(args=[]), "args is not an object")],
+    [("?", "it has no records"), (record(args=[]), "'args' is not an object")],
 )
 def test_the_last_record_of_a_damaged_run_is_refused(
     tmp_path: Path, line: dict[str, Any] | str, reason: str

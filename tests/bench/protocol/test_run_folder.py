@@ -1,5 +1,6 @@
 """Run folders: claims, records and checkpoints, whatever a kill or a full disk left of them."""
 
+import json
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.bench.protocol.run_folder import RunFolder
+from regraft.support.files import write_text
 from tests.helpers.commands import apart
 
 HOLDER = """
@@ -98,6 +100,19 @@ def test_with_a_damaged_line_a_run_starts_again(tmp_path: Path, line: bytes) -> 
     with pytest.warns(UserWarning, match=r"results\.jsonl line 2 is damaged \(.+\), so"):
         assert folder.resume() is None
     assert folder.records() == []
+
+
+def test_a_run_from_before_checksums_goes_on_and_gets_them(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0, 100)
+    folder.save(100, STATE)
+    write_text(tmp_path / "results.jsonl", "".join(f"{json.dumps(record(i))}\n" for i in (0, 100)))
+    resumed = folder.resume()
+    assert resumed is not None
+    assert resumed[0] == 100
+    folder.append(record(200))
+    assert folder.records() == [record(0), record(100), record(200)]
+    folder.save(200, STATE)
+    assert folder.resume() is not None
 
 
 @given(st.integers(0, 120))

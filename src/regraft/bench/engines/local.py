@@ -56,10 +56,10 @@ class WorkerPool:
         try:
             while waiting or busy:
                 while waiting and len(busy) < workers:
-                    worker = self._idle.pop() if self._idle else self._start(busy.values())
-                    others = (other.source for other in busy.values())
-                    worker.give(waiting.take(worker.source, others))
+                    worker = self._take_idle() or self._start(busy.values())
+                    others = [other.source for other in busy.values()]
                     busy[worker.connection] = worker
+                    worker.give(waiting.take(worker.source, others))
                 yield from ended
                 ended = []
                 for connection in wait(list(busy)):
@@ -77,6 +77,15 @@ class WorkerPool:
         for worker in self._idle:
             worker.stop()
         self._idle = []
+
+    def _take_idle(self) -> _Worker | None:
+        """Take an idle worker, unless all have died meanwhile."""
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            worker.stop()
+        return None
 
     def _start(self, others: Iterable[_Worker]) -> _Worker:
         taken = {worker.index for worker in others}
@@ -116,7 +125,7 @@ class _Worker:
     """Process that executes one assignment after another."""
 
     def __init__(self, index: int, variables: Mapping[str, str]) -> None:
-        self.index, self.is_alive = index, True
+        self.index = index
         self.source: DatasetSource | None = None  # of the dataset that it has open
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
@@ -124,6 +133,11 @@ class _Worker:
         with _environment_variables(variables), _without_interrupts():
             self._process.start()
         theirs.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.is_alive()
 
     def give(self, assignment: Assignment) -> None:
         """Send ``assignment`` to the worker; if it is dead, ``take`` reports it."""
@@ -142,7 +156,6 @@ class _Worker:
 
     def stop(self) -> None:
         """Kill the process now; its unfinished work can be resumed from its folder."""
-        self.is_alive = False
         self._process.kill()
         self._process.join()
         self.connection.close()

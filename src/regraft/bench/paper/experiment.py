@@ -281,11 +281,12 @@ def _perform(
         return
     with closing(WorkerPool(torch.device("cpu"))) as pool:
         if phase1.trainer.is_parallel:
-            start_players(plan.family, plan.device, left, pool)
+            start_players(plan.family, plan.device, total, left, pool)
         features = _make_features(pending, phase1, plan.family, watch, on_progress)
         countdown = Countdown("Phase 2, runs", total, done=total - left)
         size = features[pending[0]].open().size
-        players = choose_players(plan.family, plan.device, left, size)
+        # By all games, so that those of a run that was stopped are played where it would have.
+        players = choose_players(plan.family, plan.device, total, size)
         asked = {features[job]: missing[job] for job in pending}
         with watch.part(PHASE_2), closing(play_runs(asked, players, pool)) as outcomes:
             for outcome in outcomes:

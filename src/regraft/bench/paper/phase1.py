@@ -90,12 +90,9 @@ class PhaseOne:
         return found
 
     def features(
-        self, job: Job, checkpoint: Checkpoint, family: GameFamily = "hull", device: str = "cpu"
+        self, job: Job, checkpoint: Checkpoint, family: GameFamily = "hull"
     ) -> KeptFeatures:
-        """Return what the runs of a job see, after computing what is missing or damaged.
-
-        What the runs share is computed on ``device``.
-        """
+        """Return what the runs of a job see, after computing what is missing or damaged."""
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
         digest = digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))
         path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": digest}
@@ -108,9 +105,7 @@ class PhaseOne:
                 [checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1
             )
             write_cache(path, key, tensors)
-        return KeptFeatures(
-            job, tuple(self.benchmark.environments), path, json.dumps(key), family, device
-        )
+        return KeptFeatures(job, tuple(self.benchmark.environments), path, json.dumps(key), family)
 
     def _keep(self, job: Job, state: Tensors) -> None:
         write_cache(self._path(_UNDER_WAY, job), self._key(job), state)

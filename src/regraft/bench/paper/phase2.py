@@ -48,7 +48,7 @@ class Players:
 
 
 def choose_players(family: GameFamily, device: str, games: int, numbers: int) -> Players:
-    """Choose where to play so many games on rows of so many ``numbers``.
+    """Choose where to play so many games, those that are done included, on so many ``numbers``.
 
     The steps of a small game are too short for a GPU, which plays one after another, while each
     core of the CPU plays its own.
@@ -60,11 +60,11 @@ def choose_players(family: GameFamily, device: str, games: int, numbers: int) ->
     return Players("cpu", workers) if workers > 1 else Players(device)
 
 
-def start_players(family: GameFamily, device: str, games: int, pool: WorkerPool) -> None:
-    """Start those who will play so many games of few numbers, while a GPU is still training."""
+def start_players(family: GameFamily, device: str, games: int, left: int, pool: WorkerPool) -> None:
+    """Start those who will play the games of few numbers that are left, while a GPU trains."""
     players = choose_players(family, device, games, 0)
     if players.workers > 1:
-        pool.start(players.workers)
+        pool.start(min(players.workers, left))
 
 
 def play_runs(

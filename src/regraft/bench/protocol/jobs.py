@@ -222,7 +222,8 @@ def warn_of_short_runs(jobs: Iterable[Job], datasets: Iterable[Dataset]) -> None
         dataset = known[job.dataset]
         partial = dataset.find_algorithm(job.algorithm).partial_steps
         steps = job.steps or dataset.steps
-        if partial and steps <= (first := job.configuration(dataset)[partial]):
+        # Steps count from 0, and the one of this number is the last that trains a part.
+        if partial and steps <= (first := job.configuration(dataset)[partial] + 1):
             warnings.warn(
                 f"the first {first} steps of {job.algorithm} train only a part of the network, and "
                 f"its runs on {job.dataset} take {steps}: pass more --steps, or set {partial} in "

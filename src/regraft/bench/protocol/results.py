@@ -160,13 +160,13 @@ def check_record(record: dict[str, Any]) -> dict[str, Any]:
     if n_envs < 2:
         raise ValueError("no accuracies of two environments or more")
     if not all(type(env) is int and 0 <= env < n_envs for env in record["args"]["test_envs"]):
-        raise ValueError(f"test_envs are not among the {n_envs} environments with accuracies")
+        raise ValueError(f"'test_envs' are not among the {n_envs} environments with accuracies")
     kept = {"step": record["step"], "args": record["args"], "hparams": record["hparams"]}
     for i in range(n_envs):
         for key in (f"env{i}_in_acc", f"env{i}_out_acc"):
             value: Any = record.get(key)
             if type(value) not in (int, float) or not 0 <= value <= 1:  # nor is NaN
-                raise ValueError(f"{key} is not a number from 0 to 1")
+                raise ValueError(f"{key!r} is not a number from 0 to 1")
             kept[key] = value
     names = record.get("env_names")
     if isinstance(names, list) and len(names) == n_envs:
@@ -176,6 +176,6 @@ def check_record(record: dict[str, Any]) -> dict[str, Any]:
 
 def _check_type(values: dict[str, Any], name: str, kind: type) -> None:
     if name not in values:
-        raise ValueError(f"{name} is missing")
+        raise ValueError(f"{name!r} is missing")
     if type(values[name]) is not kind:  # isinstance would let true pass as an integer
-        raise ValueError(f"{name} is not {_KINDS[kind]}")
+        raise ValueError(f"{name!r} is not {_KINDS[kind]}")

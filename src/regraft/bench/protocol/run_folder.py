@@ -20,7 +20,7 @@ from torch import Tensor
 from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.bench.protocol.run_lines import RunLine, read_run_lines
 from regraft.support.files import claim, remove_unfinished, write_bytes, write_text
-from regraft.support.json_files import append_json
+from regraft.support.json_files import append_json, make_line
 from regraft.support.seals import seal
 
 _STEP = "step"
@@ -73,8 +73,11 @@ class RunFolder:
             )
             kept = None
         last = -1 if kept is None else int(kept.pop(_STEP))
+        # A run that began before lines had checksums gets them now, or none would be believed.
         content = b"".join(
-            each.line.content for each in lines if each.record and each.record[_STEP] <= last
+            make_line(seal(each.record))
+            for each in lines
+            if each.record and each.record[_STEP] <= last
         )
         if self._results.exists() and self._results.read_bytes() != content:
             write_bytes(self._results, content)
