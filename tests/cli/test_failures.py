@@ -1,12 +1,14 @@
 """What nobody foresaw takes one sentence, and its traceback goes to a file."""
 
+import errno
+import os
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from regraft.cli.failures import INTERNAL_ERROR
+from regraft.cli.failures import INTERNAL_ERROR, describe_nameless_error
 from regraft.data import labelled
 from tests.helpers.commands import Run, apart, run_apart
 from tests.helpers.tables import write_columns
@@ -126,6 +128,19 @@ def test_a_full_disk_behind_the_output_takes_a_sentence(words: tuple[str, ...]) 
     assert done.returncode == 2 and "Traceback" not in done.stderr
     told = "regraft: the output cannot be written (No space left on device): check where it goes."
     assert done.stderr.splitlines()[:1] == [told]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, "the output cannot be written"),
+        (errno.ENOMEM, "the memory is not enough"),
+        (errno.EIO, "the system cannot read or write (Input/output error)"),
+        (errno.ECONNREFUSED, "the system cannot read or write (Connection refused)"),
+    ],
+)
+def test_errors_of_no_file_with_a_name_are_told_as_what_they_are(number: int, told: str) -> None:
+    assert describe_nameless_error(OSError(number, os.strerror(number))).startswith(told)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")

@@ -175,11 +175,27 @@ def test_columns_of_the_wrong_kind_are_told_as_in_memory(run: Run, tmp_path: Pat
 
 def test_blanks_around_the_names_of_domains_do_not_count(run: Run, tmp_path: Path) -> None:
     columns = _columns(0, 0.95, 0.7)
-    columns["domain"] = [name + " " * (i % 2) for i, name in enumerate(columns["domain"])]
+    columns["domain"] = [name + " " * (i % 3 == 0) for i, name in enumerate(columns["domain"])]
     table = write_columns(tmp_path / "table.parquet", columns)
     answers = []
     for i, engine in enumerate(((), LOCAL)):
         out = tmp_path / f"run{i}"
         done = run("fit", table, "--id", "patient", "--out", out, "--json", *engine)
+        assert done.err.count("'source 0', 'source 0 ' differ only in blanks around them") == 1
         answers.append(json.loads(done.out)["source_accuracy"])
     assert answers[0] == answers[1] and list(answers[0]) == ["source 0", "source 1"]
+
+
+def test_columns_of_ids_are_looked_for_and_known_with_an_engine_too(
+    run: Run, old: Path, tmp_path: Path
+) -> None:
+    new = _columns(1, 0.95, 0.7) | {"key": range(N), "domain": ["a", "b"] * (N // 2)}
+    table = write_columns(tmp_path / "table.parquet", new)
+    model = _fit(run, old, tmp_path / "run")
+    for engine in ((), LOCAL):
+        refused = run("audit", model, old, "--id", "nokey", *engine)
+        assert refused.code == 2 and "nokey" in refused.err and refused.err.count("\n") == 1
+        for command in ("audit", "place"):
+            done = run(command, model, table, "--id", "key", *engine)
+            assert done.code == 0, done.err
+            assert "'key'" not in done.err and "not read: 'patient'" in done.err

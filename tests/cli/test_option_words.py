@@ -21,6 +21,11 @@ OPTIONS = {
         ("class_groups=True and family='hull'.", "--class-groups and --family hull."),
         ("drop names 'a', which is none.", "--drop names 'a', which is none."),
         ("id_column, or class_groups.", "--id, or --class-groups."),
+        ("(1) drop names 'a'; (2) drop names 'b'", "(1) --drop names 'a'; (2) --drop names 'b'"),
+        (
+            'drop is a setting of family="hull": pass that, or leave drop out.',
+            "--drop is a setting of --family hull: pass that, or leave --drop out.",
+        ),
         ("y has one class only ('a').", "the label column has one class only ('a')."),
         ("sample_domain has 9 values.", "the domain column has 9 values."),
     ],
@@ -36,6 +41,7 @@ def test_parameters_become_options(sentence: str, said: str) -> None:
         "data/prior_shift.csv, and my_prior_shift, and prior_shift.csv are gone.",
         "--prior-shift is for the family latent: drop the row.",
         "the family that y has names 'a'.",
+        "the family names 'a', 'A' differ in case only, and leave drop out of this.",
         "column 'sample_domain' is constant, as is \"y\".",
     ],
 )

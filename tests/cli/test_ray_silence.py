@@ -67,7 +67,7 @@ def test_a_command_whose_raylet_dies_says_so(tmp_path: Path) -> None:
     done = run_apart("fit", bank, "--out", tmp_path / "run", "--quiet", *RAY, code=KILL)
     assert done.code == 1
     assert done.err == (
-        "regraft: Ray or the system ended this command, as both do when memory runs out: free some "
-        "memory, or pass fewer --workers, and run the same command again.\n"
+        "regraft: this command was ended from outside: run it again, and if the memory was full, "
+        "free some or pass fewer --workers.\n"
     )
     assert not (tmp_path / "run" / "fit.json").exists()

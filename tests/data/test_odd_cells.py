@@ -39,6 +39,13 @@ def test_dates_in_arrays_are_texts(tmp_path: Path) -> None:
     days = np.array(["2024-01-01", "2024-01-02"], "datetime64[D]")
     table = read_table(save(tmp_path / "d.npz", days))
     assert table.domain is not None and table.domain.tolist() == ["2024-01-01", "2024-01-02"]
+    hours = np.array(["2024-01-01T05:00", "2024-01-01T05:00:00.5"], "datetime64[ns]")
+    table = read_table(save(tmp_path / "d.npz", hours))
+    expected = ["2024-01-01 05:00:00", "2024-01-01 05:00:00.500000"]  # as of Parquet files
+    assert table.domain is not None and table.domain.tolist() == expected
+    far = np.array(["20240-01-01", "2024-01-01"], "datetime64[D]")
+    table = read_table(save(tmp_path / "d.npz", far))
+    assert table.domain is not None and table.domain.tolist() == ["20240-01-01", "2024-01-01"]
     days[1] = "NaT"
     with refused("row 2 of .* has no domain", path=tmp_path / "d.npz"):
         read_table(save(tmp_path / "d.npz", days))

@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from regraft import CROClassifier, ERMClassifier, audit, audit_groups
-from regraft.estimators.unseen import judge_unseen
+from regraft.estimators.unseen import judge_unseen, remembers
 from tests.helpers.problems import Problem
 
 
@@ -27,6 +27,18 @@ def test_a_model_is_told_from_its_own_rows(three_sources: Problem) -> None:
         warnings.simplefilter("error")
         assert judge_unseen(model, p.X[5:], p.y[5:], p.domain[5:]) is model
         assert judge_unseen(erm, X, p.y, p.domain) is erm  # which keeps no mean of its rows
+
+
+def test_a_column_that_is_rare_among_the_rows_looked_at_is_compared_by_its_mean(
+    problem: Problem,
+) -> None:
+    model = CROClassifier().fit(*problem.data)
+    some = problem.X[:2].copy()
+    some[:, 0] = 0
+    rounded = model.feature_mean_ * (1 + 1e-13)
+    assert remembers(model, rounded, some)
+    rounded[0] *= 1.001
+    assert not remembers(model, rounded, some)
 
 
 def test_an_adapted_model_cannot_be_fitted_again(problem: Problem) -> None:

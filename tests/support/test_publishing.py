@@ -102,6 +102,8 @@ def test_temporary_names_are_shown_as_they_will_be(tmp_path: Path) -> None:
     with publishing(tmp_path) as stage:
         assert name_when_done(str(stage / "report.html")) == str(tmp_path / "report.html")
         assert name_when_done(f"{stage / 'a.json'} is odd.") == f"{tmp_path / 'a.json'} is odd."
+        assert name_when_done(f"{stage} is full.") == f"{tmp_path} is full."
         write(stage, "text")
+    assert name_when_done(".regraft-new.0123abcd/new/fit.json: full.") == "fit.json: full."
     path = tmp_path / "report.html"
     assert name_when_done(str(sibling(path))) == name_when_done(str(path)) == str(path)

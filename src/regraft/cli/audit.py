@@ -78,7 +78,9 @@ def audit_command(
     if settings.is_streamed:
         check_streamed_audit(predictor, family, mixtures.class_groups, device)
         model, roles = _load(predictor, named, columns)
-        result = audit_large(session, model, data, roles, settings, mixtures.prior_shift)
+        result = audit_large(
+            session, model, data, roles, columns.id, settings, mixtures.prior_shift
+        )
         return _finish(session, result, family, predictor, data)
     with session.working(f"auditing {predictor} on {data}"):
         judged, X, y, places = _read(predictor, data, named, columns)

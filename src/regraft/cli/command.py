@@ -17,8 +17,9 @@ import typer
 
 from regraft.cli.failures import (
     INTERRUPTED,
+    NO_MEMORY,
     complain,
-    describe_output_error,
+    describe_nameless_error,
     heeding_interrupts,
     shorten,
 )
@@ -33,7 +34,7 @@ from regraft.support.reading import check_file
 
 Body = TypeVar("Body", bound=Callable[..., None])
 
-_NO_MEMORY = re.compile("(?i)out of memory|can't allocate memory")  # of torch's messages
+_TORCH_NO_MEMORY = re.compile("(?i)out of memory|can't allocate memory")  # of torch's messages
 RESUMES = "finished work is kept, and the same command goes on from there"
 
 app = typer.Typer(
@@ -218,16 +219,16 @@ def _show_warnings(context: typer.Context | None) -> Callable[..., None]:
 
 def _is_foreseen(error: RuntimeError) -> bool:
     """Return whether it is no error of the program."""
-    return isinstance(error, MissingExtra) or _NO_MEMORY.search(str(error)) is not None
+    return isinstance(error, MissingExtra) or _TORCH_NO_MEMORY.search(str(error)) is not None
 
 
 def _sentence(problem: BaseException | str, context: typer.Context | None) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
         return shorten(f"{name_when_done(str(problem.filename))}: {problem.strerror}.")
     if isinstance(problem, OSError) and problem.strerror is not None:  # of no file with a name
-        return describe_output_error(problem)
+        return describe_nameless_error(problem)
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
-        return "the memory is not enough: pass fewer rows or features, or use a larger machine."
+        return NO_MEMORY
     said = " ".join(str(problem).split()) or f"{type(problem).__name__}."
     return shorten(name_when_done(speak_of_options(said, option_names(context))))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 import signal
 import tempfile
@@ -16,6 +17,8 @@ from regraft.support.plain_text import show_plainly
 PROGRAM = "regraft"
 INTERNAL_ERROR = 70  # exit code, which C programs use for the same (EX_SOFTWARE)
 INTERRUPTED = 130  # likewise, by the shells' convention
+NO_MEMORY = "the memory is not enough: pass fewer rows or features, or use a larger machine."
+_FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 _ISSUES = "https://github.com/regraft/regraft/issues"
 _LONG, _HALF = 2000, 900  # characters of a sentence, and of what is kept on either side
 _SHOWN = 200  # characters of an error's own message
@@ -29,9 +32,13 @@ def complain(sentence: str) -> None:
         typer.echo(f"{PROGRAM}: {sentence}", err=True)
 
 
-def describe_output_error(error: OSError) -> str:
-    """Return one sentence about an output, of no file with a name, that cannot be written."""
-    return f"the output cannot be written ({error.strerror}): check where it goes."
+def describe_nameless_error(error: OSError) -> str:
+    """Return one sentence about an error that the system reports of no file with a name."""
+    if error.errno in _FULL:
+        return f"the output cannot be written ({error.strerror}): check where it goes."
+    if error.errno == errno.ENOMEM:
+        return NO_MEMORY
+    return f"the system cannot read or write ({error.strerror}): check the inputs and the output."
 
 
 def shorten(sentence: str) -> str:

@@ -75,19 +75,23 @@ def audit_large(
     model: Model,
     data: Path,
     roles: ColumnRoles,
+    id_column: str | None,
     settings: EngineSettings,
     prior_shift: float | None,
 ) -> GroupAudit:
-    """Audit ``model`` on all rows; a table that is not larger than a sample is read as a whole."""
+    """Audit ``model`` on all rows; a table that is not larger than a sample is read as a whole.
+
+    The columns of the ``roles`` are no features; one named by ``id_column`` has to be there.
+    """
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.streamed_audit import audit_rows
     from regraft.estimators.unseen import judge_unseen
 
     _, head = split_model(model)
-    columns = TableColumns(roles.label, roles.domain)
+    columns = TableColumns(roles.label, roles.domain, id_column=id_column)
     with open_large(session, data, columns, settings, model) as large:
-        warn_of_columns(model, data, large.raw)
+        warn_of_columns(model, data, large.raw, roles)
         warn_of_unknown(session, large)
         sample = large.sample
         with session.working(f"auditing {large.rows.n_rows} rows"):
@@ -123,7 +127,7 @@ def place_large(
             step = compared_step(files.n_rows)
             found = open_target(engine, files.n_rows, step, model)
         assert found.taken.features is not None
-        warn_of_columns(model, data, found.taken.features)
+        warn_of_columns(model, data, found.taken.features, roles)
         warn_of_unknown(session, found)
         warn_of_domains(found.domains)
         with session.working(f"placing {files.n_rows} rows"):
@@ -135,14 +139,16 @@ def place_large(
     return placement, FeatureTable(raw, None, names, id=ids), found.X[shown]
 
 
-def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
-    """Check that rows are what a model takes, and warn of columns that it does not know."""
+def warn_of_columns(model: Model, data: Path, raw: RawRows, roles: ColumnRoles) -> None:
+    """Check that rows are what a model takes, and warn of columns that it does not know.
+
+    Those of the ``roles`` are no features.
+    """
     from regraft.data.banks import is_bank, read_encoder
-    from regraft.data.model_features import features_for, find_roles
+    from regraft.data.model_features import features_for
     from regraft.data.tables import FeatureTable
     from regraft.estimators.table_features import UnknownCategoryWarning
 
-    roles = set(find_roles(model))
     kept = raw
     if isinstance(raw, Mapping):
         kept = {name: cells[:1] for name, cells in raw.items() if name not in roles}

@@ -28,14 +28,17 @@ def option_names(context: typer.Context | None) -> dict[str, str]:
 def speak_of_options(sentence: str, options: Mapping[str, str]) -> str:
     """Name ``options`` as they are typed, wherever a sentence names their parameters.
 
-    Parameters are told from other words by an underscore in the name, or by what is after it:
-    ``class_groups=True``, ``family="hull"`` and ``drop names 'a'``.
+    Parameters are told from other words by an underscore in the name, or by what is around it:
+    ``class_groups=True``, ``family="hull"``, ``drop names 'a'`` where a sentence begins, ``rank is
+    a setting of`` and ``or leave rank out``.
     """
     for name, option in options.items():
         word = _BEFORE + re.escape(name)
         sentence = re.sub(rf"{word}=True{_AFTER}", option, sentence)
         sentence = re.sub(rf"{word}=[\"']([^\"']*)[\"']", rf"{option} \1", sentence)
-        sentence = re.sub(rf"{word} names (?=')", f"{option} names ", sentence)
+        sentence = re.sub(rf"((?:^|\(\d+\) )){name} names (?=')", rf"\1{option} names ", sentence)
+        sentence = re.sub(rf"{word} (?=is a setting of )", f"{option} ", sentence)
+        sentence = re.sub(rf"(?<=or leave ){name}(?= out)", option, sentence)
         if "_" in name:
             sentence = re.sub(word + _AFTER, option, sentence)
     for array, said in _ARRAYS.items():

@@ -18,7 +18,7 @@ from regraft.cli.failures import (
     PROGRAM,
     complain,
     describe_internal_error,
-    describe_output_error,
+    describe_nameless_error,
     shorten,
 )
 
@@ -87,7 +87,7 @@ class OneSentenceGroup(TyperGroup):
             sys.exit(INTERRUPTED)
         except Exception as error:  # the last resort: nobody foresaw it
             if isinstance(error, OSError) and error.strerror and error.filename is None:
-                complain(describe_output_error(error))
+                complain(describe_nameless_error(error))
                 sys.exit(2)
             complain(describe_internal_error(error))
             sys.exit(INTERNAL_ERROR)

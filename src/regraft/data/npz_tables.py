@@ -23,6 +23,7 @@ _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+_DAYS = "Y", "M", "W", "D"  # units of time that have no hours
 _NAMES = "domains"  # the array that names the domains 0, 1, …
 
 
@@ -139,11 +140,20 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
             f"array {name!r} of {path} has type {values.dtype}: save plain numbers or strings."
         )
     if values.dtype.kind == "M":
-        values = np.where(np.isnat(values), "", values.astype(str))  # as in Parquet files
+        values = np.where(np.isnat(values), "", _write_times(values))
     cells = role.values(path, values.tolist())
     if cells is None:
         return None
     return np.array(cells) if values.dtype.kind == "S" else values
+
+
+def _write_times(values: NDArray[np.datetime64]) -> NDArray[np.str_]:
+    """Return times as they are written of Parquet files: 2020-01-01, or 2020-01-01 05:00:00."""
+    is_day = np.datetime_data(values.dtype)[0] in _DAYS
+    times = values.astype("M8[D]" if is_day else "M8[us]").tolist()
+    if any(isinstance(time, int) for time in times):  # of years that Python does not have
+        return values.astype(str)
+    return np.array(list(map(str, times)), np.str_)
 
 
 def _name_domains(path: Path, arrays: Any, domain: NDArray[Any]) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from regraft.core.row_sums import (
     Sums,
     add_in_order,
 )
-from regraft.data.columns import ColumnChoice, TableError
+from regraft.data.columns import ColumnChoice, TableError, tidy_domains
 from regraft.data.row_files import RawRows, RowFiles, join_blocks
 from regraft.data.row_shards import (
     Cells,
@@ -123,7 +123,7 @@ def open_large_table(
 
     With a ``model``, the features are those that its head takes.
     """
-    cells: Cells = sum(engine.survey(), Counter())
+    cells = _survey(engine)
     labels, domains = (_sort({cell[i] for cell in cells}) for i in (1, 0))
     if is_target(np.array(domains)).any():
         raise TableError(
@@ -183,7 +183,7 @@ class LargeTarget:
 
 def open_target(engine: RowEngine, n_rows: int, step: int, model: Model) -> LargeTarget:
     """Take every ``step``-th of ``n_rows`` rows of an engine, as the head of a model sees them."""
-    cells = [cell for counted in engine.survey() for cell in counted]
+    cells = _survey(engine)
     domains, labels = (_sort({cell[i] for cell in cells}) for i in (0, 1))
     parts = [part for part in engine.take(step) if part.features is not None]
     taken = DrawnRows(
@@ -197,6 +197,17 @@ def open_target(engine: RowEngine, n_rows: int, step: int, model: Model) -> Larg
     rows = EngineRows(engine, plan, n_rows)
     X, _ = make_features(plan.preprocessing, taken.features)
     return LargeTarget(rows, domains, taken, X)
+
+
+def _survey(engine: RowEngine) -> Cells:
+    """Count the rows of each domain and label; as in memory, blanks around names do not count."""
+    written: Cells = sum(engine.survey(), Counter())
+    names = list(dict.fromkeys(domain for domain, _ in written))
+    tidy = dict(zip(names, tidy_domains(names), strict=True))
+    cells: Cells = Counter()
+    for (domain, label), n in written.items():
+        cells[tidy[domain], label] += n
+    return cells
 
 
 def _sort(values: set[Any]) -> list[Any]:

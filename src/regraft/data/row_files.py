@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
-from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted, strip_name
+from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted
 from regraft.data.table_columns import parquet_block
 from regraft.data.table_rows import open_parquet, plain_cells
 from regraft.estimators.column_kinds import Columns, take_rows
@@ -82,8 +82,6 @@ class RowFiles:
                     f"a row of {where} after row {start + at} has bytes that are no text in UTF-8 "
                     f"for its {column} (column {name!r}): write a text or a number."
                 )
-            if column == "domain":  # as in memory
-                values = [strip_name(value) for value in values]
             translate = np.array([known.setdefault(value, len(known)) for value in values])
             codes[at : at + len(batch)] = translate[encoded.indices.to_numpy()]
             at += len(batch)

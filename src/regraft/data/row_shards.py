@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regraft.core.row_sums import NO_FOLDS, RowFolds, RowFunction, RowMap, RowTable, Sums
 from regraft.data.banks import open_bank
-from regraft.data.columns import TableError
+from regraft.data.columns import TableError, strip_name
 from regraft.data.model_features import features_for
 from regraft.data.row_files import RawRows, RowFiles, count_block, join_blocks, take_block
 from regraft.data.tables import FeatureTable
@@ -104,12 +104,17 @@ class RowShard:
         return self._files.read_codes("label", self._start, self._stop)
 
     @cached_property
-    def _domains(self) -> tuple[NDArray[Any], list[Any]]:
+    def _written_domains(self) -> tuple[NDArray[Any], list[Any]]:
         return self._files.read_codes("domain", self._start, self._stop)
 
+    @property
+    def _domains(self) -> tuple[NDArray[Any], list[Any]]:
+        codes, names = self._written_domains
+        return codes, [strip_name(name) for name in names]
+
     def survey(self) -> Cells:
-        """Count the rows of each domain and label."""
-        (y, labels), (s, domains) = self._labels, self._domains
+        """Count the rows of each domain, by its name as it is written, and label."""
+        (y, labels), (s, domains) = self._labels, self._written_domains
         sizes = np.zeros(len(domains) * len(labels), np.int64)
         for rows in _ranges(len(y)):
             cells = s[rows].astype(np.int64) * len(labels) + y[rows]

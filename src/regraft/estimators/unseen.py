@@ -37,6 +37,7 @@ def remembers(head: SoftmaxHead, mean: NDArray[Any], some: NDArray[Any]) -> bool
         return False
     compared = slice(_N_COMPARED_FEATURES)
     size = np.sqrt(np.square(some[:, compared], dtype=np.float64).mean(axis=0))
+    size = np.maximum(size, abs(fitted[compared]))  # what is rare may not be among some rows
     return bool((abs(fitted[compared] - mean[compared]) <= _SAME * size).all())
 
 

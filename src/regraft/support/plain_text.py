@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Control characters but tab and line feed, separators of lines, what turns the direction of
-# writing, surrogates and what Unicode keeps for no character.
+# Control characters but tab and line feed, separators of lines, what turns the direction of all
+# that follows, surrogates, and what Unicode keeps for no character and XML does not allow.
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )

@@ -26,7 +26,8 @@ from regraft.support.files import (
 READY = ".regraft-ready"  # published, and not all of it moved to its place yet
 _STAGE = "regraft-new"
 # What is in the names of files until they are renamed: the stage's folder, or a dot and digits.
-_IN_STAGE = re.compile(rf"[\\/]\.{_STAGE}\.[0-9a-f]{{8}}[\\/]new")
+_PATH_OF_STAGE = rf"\.{_STAGE}\.[0-9a-f]{{8}}[\\/]new"
+_IN_STAGE = re.compile(rf"{_PATH_OF_STAGE}[\\/]|[\\/]?{_PATH_OF_STAGE}")
 _TEMPORARY = re.compile(r"(^|[\\/])\.([^\\/]+)\.[0-9a-f]{8}$")
 _NEW, _REPLACED = "new", "replaced"  # in a stage: the files, and the folders that they replace
 
@@ -143,5 +144,8 @@ def _sync(folder: Path) -> None:
 
 
 def name_when_done(text: str) -> str:
-    """Return a path, or a sentence with paths, as it reads when temporary names are gone."""
+    """Return a path, or a sentence with one, as it reads when the names of stages are gone.
+
+    At the end of the text, so are those of other temporary files.
+    """
     return _TEMPORARY.sub(r"\1\2", _IN_STAGE.sub("", text))

@@ -25,8 +25,8 @@ _SETTINGS = {
 _CONNECT_SECONDS = 10.0  # seconds
 # Ray ends this process at once, with exit code 1, when its node process (the raylet) is gone.
 _LAST_WORDS = (
-    "regraft: Ray or the system ended this command, as both do when memory runs out: free some "
-    "memory, or pass fewer --workers, and run the same command again."
+    "regraft: this command was ended from outside: run it again, and if the memory was full, free "
+    "some or pass fewer --workers."
 )
 _LATE = re.compile("(?i)timed out|time-?out")  # of Ray's messages
 
