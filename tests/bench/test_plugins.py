@@ -161,9 +161,15 @@ def test_a_class_written_for_domainbed_runs_as_it_is(tmp_path: Path, data: Path)
     assert torch.equal(random_state, torch.get_rng_state())
     (records,) = read_records(tmp_path / "out").values()
     assert records[-1]["count"] == 5.5 and records[-1]["loss"] > 0  # the mean over steps 1 to 8
-    model = load_model(tmp_path / "out" / job.id / "model.safetensors", plugins=[path])
+    file = tmp_path / "out" / job.id / "model.safetensors"
+    model = load_model(file, plugins=str(path))
     assert model.algorithm.inner.weights.shape == (2,)  # which grew while training
     assert model.logits(torch.zeros(4, 5)).shape == (4, 2)
+    with refused(r"x has the shape \(4, 6\), and the model takes rows of the shape \(5,\)"):
+        model.logits(torch.zeros(4, 6))
+    ENTRIES.pop("Swing")
+    with refused("is of the algorithm Swing of mine.py sha256 .*: pass that file", path=file):
+        load_model(file)
 
 
 def test_it_goes_on_from_a_checkpoint_bit_by_bit(tmp_path: Path, data: Path) -> None:

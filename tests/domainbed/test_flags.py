@@ -105,6 +105,10 @@ def test_sweep_and_collect() -> None:
         sweep_arguments([*given.split(), "--command_launcher", "my_cluster"], "cpu")
     with refused("leave --auto_lr out"):
         collect_arguments(["--input_dir", "o", "--auto_lr"])
+    with refused("leave --auto_lr out"):
+        train_arguments(["--dataset", "toy", "--auto_lr"], "cpu")
+    with refused("leave --auto_lr out"):
+        sweep_arguments(["launch", "--output_dir", "o", "--auto_lr"], "cpu")
     assert collect_arguments(["--input_dir", "o", "--latex"]) == [
         "collect",
         "o",
@@ -202,7 +206,7 @@ def test_what_was_chosen_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture
     ]
     (path,) = Path(out).glob("*/results.jsonl")
     last = json.loads(path.read_text().splitlines()[-1])
-    assert f"\t{last['env1_in_acc']}, hparams_seed 0" in lines
+    assert f"\ttest accuracy {last['env1_in_acc']}, hparams_seed 0, step 1, {path.parent}" in lines
     assert lines.count("trial_seed: 0") == lines.count("\t\tlr: 0.25") == 2
     with pytest.raises(SystemExit) as ended:
         list_top_hparams.main([*cell, "0"])

@@ -60,7 +60,10 @@ def _load_file(path: Path) -> None:
         exec(compile(code, str(path), "exec"), vars(module))
         _add_module(module, origin)
         if not added():
-            raise ValueError("it has no algorithm and no dataset")
+            raise ValueError(
+                "it has no algorithm and no dataset: a class in DomainBed's style takes "
+                "input_shape, num_classes, num_domains and hparams, and has update and predict"
+            )
     _LOADED[path] = origin
 
 

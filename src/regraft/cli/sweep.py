@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,8 +50,12 @@ def sweep(
         str | None, choice("Names, separated by commas. Default: all.", *ALGORITHMS)
     ] = None,
     plugins: Plugins = None,
-    n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
-    n_hparams_from: Annotated[int, typer.Option(help="Number of the first configuration.")] = 0,
+    n_hparams: Annotated[
+        int, typer.Option(help="Configurations, counted from the default one on.")
+    ] = 20,
+    n_hparams_from: Annotated[
+        int, typer.Option(help="How many of these to leave out, from the default one on.")
+    ] = 0,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
     seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
     test_envs: Annotated[
@@ -106,6 +111,11 @@ def sweep(
     _check_counts(**counts, together=together)
     lengths = {"steps": steps, "checkpoint_freq": checkpoint_freq}
     settings.check(**lengths, seed=seed, n_hparams_from=n_hparams_from)
+    if n_hparams_from >= n_hparams:
+        raise ValueError(
+            f"n_hparams_from leaves out {n_hparams_from} of the {n_hparams} configurations that "
+            "n_hparams asks for: pass a smaller one, or ask for more."
+        )
     ensure_torch(session)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
@@ -178,7 +188,7 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
     seconds, unknown = estimate_seconds(jobs, out)
     if seconds:
         besides = f", without {unknown} of which nothing is known yet" if unknown else ""
-        session.say(f"The rest takes about {duration(seconds)}, one after another{besides}.")
+        session.say(f"The rest takes {duration(seconds)}, one after another{besides}.")
     runs = [{"run": job.label, "folder": job.id, "done": is_done} for job, is_done in rows]
     document = {"runs": runs, "seconds_left": seconds or None, "unknown": unknown}
     session.write_to(None)  # nothing was done that a folder could tell of
@@ -241,8 +251,8 @@ def _table_so_far(out: Path) -> Table | None:
 
 def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
-    from regraft.bench.protocol.collection import collect
-    from regraft.bench.protocol.collection_tables import describe_numbers, tables
+    from regraft.bench.protocol.collection import collect, describe_damage
+    from regraft.bench.protocol.collection_tables import describe_numbers, remarks, tables
     from regraft.bench.protocol.run_folder import ERROR
 
     for outcome in tally.failed[:_MOST_FAILURES]:
@@ -252,7 +262,11 @@ def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]
     document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
+        if told := describe_damage(out, collection.damaged):
+            warnings.warn(told, stacklevel=2)
         session.tables(tables(collection), f"{describe_numbers(collection)}, ")
+        for remark in remarks(collection):
+            session.note(remark)
         document |= collection.to_dict()
     session.finish(document, [], read=read)
     if tally.failed:

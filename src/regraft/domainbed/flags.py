@@ -78,17 +78,26 @@ def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
     _add_shared(parser)
     from_files = [name for name in DATASETS if name not in DRAWN_DATASETS]
     parser.add_argument(
-        "--datasets", nargs="+", default=from_files, help="Names. Default: all that have files."
+        "--datasets",
+        nargs="+",
+        default=from_files,
+        help="Names. Default: all of DomainBed's but the two of noise.",
     )
     domainbeds = [name for name in ALGORITHMS if name not in _OURS]
     parser.add_argument(
         "--algorithms", nargs="+", default=domainbeds, help="Names. Default: all of DomainBed's."
     )
     parser.add_argument(
-        "--n_hparams_from", type=int, default=0, help="Number of the first configuration."
+        "--n_hparams_from",
+        type=int,
+        default=0,
+        help="How many of these to leave out, from the default one on.",
     )
     parser.add_argument(
-        "--n_hparams", type=int, default=20, help="Configurations, the default one first."
+        "--n_hparams",
+        type=int,
+        default=20,
+        help="Configurations, counted from the default one on.",
     )
     parser.add_argument("--n_trials", type=int, default=3, help="Repetitions of everything.")
     parser.add_argument("--output_dir", required=True, help="Folder for the runs.")
@@ -127,10 +136,9 @@ def collect_arguments(given: Sequence[str]) -> list[str]:
     parser = _parser("collect_results")
     parser.add_argument("--input_dir", required=True, help="Folder of the runs.")
     parser.add_argument("--latex", action="store_true", help="Print LaTeX.")
-    parser.add_argument("--auto_lr", action="store_true", help="Refused: not done here.")
+    _add_auto_lr(parser)
     args, rest = parser.parse_known_args(given)
-    if args.auto_lr:
-        raise ValueError("ERM++ has no search for a learning rate here: leave --auto_lr out.")
+    _refuse_auto_lr(args)
     return ["collect", args.input_dir, "--compat", *(["--latex"] if args.latex else []), *rest]
 
 
@@ -164,6 +172,15 @@ def _parser(name: str) -> argparse.ArgumentParser:
     )
 
 
+def _add_auto_lr(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--auto_lr", action="store_true", help="Refused: not done here.")
+
+
+def _refuse_auto_lr(args: argparse.Namespace) -> None:
+    if args.auto_lr:
+        raise ValueError("ERM++ has no search for a learning rate here: leave --auto_lr out.")
+
+
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     # Flags may be cut short, but --data could also be the beginning of --dataset.
     parser.add_argument("--data_dir", "--data", help="Folder of the data.")
@@ -177,6 +194,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         help="Share of the held-out domains' rows without labels, to adapt to.",
     )
     parser.add_argument("--hparams", help="Hyperparameters to set, as a JSON object.")
+    _add_auto_lr(parser)
     parser.add_argument("--steps", type=int, help="Default: the dataset's.")
     parser.add_argument(
         "--holdout_fraction",
@@ -188,6 +206,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _shared_arguments(args: argparse.Namespace, rest: list[str], device: str) -> list[str]:
+    _refuse_auto_lr(args)
     unlabelled = args.uda_holdout_fraction
     return [
         *(["--task", args.task] if args.task != "domain_generalization" else []),

@@ -46,7 +46,8 @@ def _lines(folder: Path, dataset: str, algorithm: str, env: int) -> Iterator[str
         yield f"Model selection: {rule['title']}"
         for trial in cell["trials"]:
             yield f"trial_seed: {trial['trial_seed']}"
-            yield f"\t{trial['accuracy']}, hparams_seed {trial['hparams_seed']}"
+            chosen = f"hparams_seed {trial['hparams_seed']}, step {trial['step']}"
+            yield f"\ttest accuracy {trial['accuracy']}, {chosen}, {trial['folder']}"
             yield from (f"\t\t{name}: {value}" for name, value in sorted(trial["hparams"].items()))
     if not has_cell:
         raise ValueError(

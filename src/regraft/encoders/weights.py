@@ -79,8 +79,8 @@ def put_weights(
     if odd:
         shown = ", ".join(odd[:_SHOWN]) + (", …" if len(odd) > _SHOWN else "")
         raise ValueError(
-            f"{source} does not hold the weights of this network ({len(odd)} of its "
-            f"{len(expected)} tensors are missing, unknown or of another shape: {shown}): pass "
+            f"{source} does not hold the weights of this network ({len(odd)} tensors are missing, "
+            f"unknown or of another shape, and the network has {len(expected)}: {shown}): pass "
             "those of the same architecture."
         )
     network.load_state_dict(kept)

@@ -272,7 +272,9 @@ def test_a_run_that_fails_or_is_damaged_is_told_and_done_the_next_time(
     forget(copy, (1, 1))
     with monkeypatch.context() as patch:
         patch.setattr(games, "play_hull", lambda *_, **__: 1 / 0)
-        with pytest.raises(ValueError, match=r"trial 1, configuration 1: division by zero"):
+        with pytest.raises(
+            ValueError, match=r"trial 1, configuration 1: ZeroDivisionError: division by zero"
+        ):
             reproduce(*blobs, **SIZE, out=copy)
     assert reproduce(*blobs, **SIZE, out=copy).selection == finished.selection
     assert results(copy) == results(root(finished))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from regraft.bench.protocol.collection import collect
+from regraft.bench.protocol.results import RunKey
 from regraft.bench.protocol.selection import Selection
 from regraft.cli.collect import collect_command
 from tests.helpers.commands import make_session
@@ -104,14 +105,24 @@ def test_a_table_by_hand_and_its_document(tmp_path: Path) -> None:
     assert list(row["cells"]) == ["+90%", "+80%", "-90%"]
     assert row["average"] == pytest.approx(0.57)
     hparams = {"lr": 0.001, "batch_size": 64}
+    runs = [RunKey("ColoredMNIST", "ERM", frozenset({2}), trial, 0) for trial in (0, 1)]
+    folders = [collection.folders[run] for run in runs]
+    assert [path.parent for path in folders] == [tmp_path] * 2
     assert row["cells"]["-90%"] == {
         "mean": pytest.approx(0.2),
         "error": pytest.approx(0.1 / 2**0.5),
         "spread": [0.1, 0.3],
         "is_complete": True,
         "trials": [
-            {"trial_seed": t, "accuracy": a, "hparams_seed": 0, "step": 100, "hparams": hparams}
-            for t, a in ((0, 0.1), (1, 0.3))
+            {
+                "trial_seed": t,
+                "accuracy": a,
+                "hparams_seed": 0,
+                "step": 100,
+                "hparams": hparams,
+                "folder": str(folder),
+            }
+            for t, a, folder in zip((0, 1), (0.1, 0.3), folders, strict=True)
         ],
     }
     empty = document["selections"]["leave-one-domain-out"]
@@ -230,10 +241,10 @@ def test_the_command_shows_tables_and_what_it_skipped(
     assert text.index("ColoredMNIST, training-domain") < text.index("ColoredMNIST, test-domain")
     rows = [line.split() for line in text.splitlines() if line.split()[:1] == ["ERM"]]
     assert [" ".join(row) for row in rows] == [
-        "ERM 71.0 ± 0.7 80.0 ± 0.0 20.0 ± 7.1 57.0",
-        "ERM 57.0 ± 2.6 57.0",  # the averages, of one dataset too
-        "ERM 50.0 ± 0.0 50.0 ± 0.0 50.0 ± 0.0 50.0",
-        "ERM 50.0 ± 0.0 50.0",
+        "ERM 71.0 ± 0.7 80.0 ± 0.0* 20.0 ± 7.1 57.0*",
+        "ERM 57.0 ± 2.6* 57.0*",  # the averages, of one dataset too
+        "ERM 50.0 ± 0.0 50.0 ± 0.0* 50.0 ± 0.0 50.0*",
+        "ERM 50.0 ± 0.0* 50.0*",
     ]
     assert "no table by leave-one-domain-out validation (selection rule): it needs runs" in text
     show(False, tmp_path, selection="oracle")
@@ -264,8 +275,11 @@ def test_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"skipped {job / 'results.jsonl'} line 4: not JSON" in printed.err.replace("\n", "")
     damage = {"path": str(job / "results.jsonl"), "line": 4, "reason": "not JSON"}
     assert document["damaged"] == [damage]
+    cells = document["selections"]["training-domain"]["datasets"]["ColoredMNIST"]["ERM"]["cells"]
+    assert not all(cell["is_complete"] for cell in cells.values())
+    assert "has 1 damaged line, left out of the tables" in printed.err.replace("\n", " ")
     names = ["collect.md", "collect.tex", "collect.json", "provenance.json"]
     assert document.pop("files") == [str(tmp_path / "out" / name) for name in names]
     assert json.loads((tmp_path / "out" / "collect.json").read_text()) == document
     assert "| ERM | 71.0 ± 0.7 " in (tmp_path / "out" / "collect.md").read_text()
-    assert (tmp_path / "out" / "collect.tex").read_text().startswith("% skipped ")
+    assert (tmp_path / "out" / "collect.tex").read_text().startswith("% * marks ")

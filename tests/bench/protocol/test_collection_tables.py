@@ -25,6 +25,8 @@ ONE = Collection(
     records=10,
     damaged=[],
     uneven=[],
+    open_runs=frozenset(),
+    folders={},
 )
 TWO = replace(
     ONE,

@@ -43,10 +43,13 @@ def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("{}")
     first = record(0, test_envs=(1, 2))
     assert read_results(tmp_path) == Results(
-        *([first, record(0), record(100)], 2, 1, []), open_runs=frozenset({run_key(first)})
+        *([first, record(0), record(100)], 2, 1, []),
+        open_runs=frozenset({run_key(first)}),
+        folders={run_key(first): tmp_path / "a", run_key(record(0)): tmp_path / "b"},
     )
     only = read_results(tmp_path / "b")
-    assert only == Results([record(0), record(100)], runs=1, unfinished=0, damaged=[])
+    folders = {run_key(record(0)): tmp_path / "b"}
+    assert only == Results([record(0), record(100)], 1, 0, [], frozenset(), folders)
     # One copy of what all lines of a run share.
     assert only.records[0]["args"] is only.records[1]["args"]
     assert only.records[0]["hparams"] is only.records[1]["hparams"]

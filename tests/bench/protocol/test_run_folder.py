@@ -167,3 +167,15 @@ def test_a_claim_keeps_others_out_until_its_end_even_by_a_kill(tmp_path: Path) -
         holder.wait()
     with folder.claim() as is_ours:
         assert is_ours
+
+
+def test_a_run_whose_records_are_gone_is_not_done(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    folder.finish(None, {})
+    assert folder.is_done
+    (tmp_path / "results.jsonl").unlink()
+    assert not folder.is_done
+    folder.resume()
+    assert not (tmp_path / "done").exists()
+    folder.append(record(0))
+    assert not folder.is_done

@@ -138,7 +138,7 @@ def test_a_failure_in_the_middle_is_mended_by_the_next_attempt(
     with monkeypatch.context() as patch:
         patch.setattr(training, "count_correct", lambda *_: 1 / 0)
         [outcome] = perform(assignment)
-    assert outcome == Outcome(job, "failed", "division by zero")
+    assert outcome == Outcome(job, "failed", "ZeroDivisionError: division by zero")
     [outcome] = perform(assignment)
     assert outcome.state == "done"
     check_whole(tmp_path, [job])

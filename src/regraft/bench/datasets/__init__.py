@@ -32,7 +32,7 @@ def open_dataset(name: str, data: Path | None = None) -> Dataset:
 
     A name that is not registered is the stem of a file of features (.npz, .csv or .parquet) in
     ``data``, or a folder of images there, in the layout domain/class/file. Raises ``ValueError``
-    with one sentence if there is none of them.
+    with one sentence if there is none of them, ``FileNotFoundError`` if there is no such folder.
     """
     known = datasets()
     if name in known:
@@ -42,6 +42,10 @@ def open_dataset(name: str, data: Path | None = None) -> Dataset:
         folder = find_folder(name, data)
         if folder is not None:
             return NamedFolder(folder)
+        if data is not None and not data.is_dir():
+            raise FileNotFoundError(
+                f"there is no folder {data}: name that of the data with --data."
+            )
         choices = ", ".join(dict.fromkeys([*known, *list_banks(data), *list_folders(data)]))
         raise ValueError(
             f"dataset is {name!r}: choose from {choices}, or name a file of features, or a folder "

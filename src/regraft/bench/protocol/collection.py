@@ -11,6 +11,7 @@ from typing import Any
 from regraft.bench.datasets import datasets
 from regraft.bench.protocol.results import Damage, RunKey, read_results, run_key
 from regraft.bench.protocol.selection import RULES, Cell, Record, Selection, count_environments
+from regraft.support.plurals import count
 
 # The order of DomainBed's tables.
 _FIRST = (
@@ -37,7 +38,8 @@ class Collection:
     records: int
     damaged: list[Damage]
     uneven: list[str]  # what makes cells incomparable, a sentence's part each
-    open_runs: frozenset[RunKey] = frozenset()  # those that are not finished
+    open_runs: frozenset[RunKey]  # those that are not finished, or have damaged lines
+    folders: dict[RunKey, Path]
     compat: bool = False  # averaged by DomainBed's rule
 
     def algorithms(self, rule: str) -> list[str]:
@@ -57,7 +59,7 @@ class Collection:
         return sum(known) / len(known) if known and len(known) == len(averages) else None
 
     def is_complete(self, rule: str, dataset: str, algorithm: str, env: int) -> bool:
-        """Tell whether a cell has as many runs as any of its dataset, all of them finished."""
+        """Tell whether a cell has as many runs as any of its dataset, all finished and whole."""
         rows = self.selections[rule][dataset].values()
         most = max((cell.runs for row in rows for cell in row.cells.values()), default=0)
         cell = self.selections[rule][dataset][algorithm].cells.get(env)
@@ -107,23 +109,35 @@ class Collection:
 
     def _cell_to_dict(self, cell: Cell, dataset: str, algorithm: str, env: int) -> dict[str, Any]:
         choices = zip(cell.trial_seeds, cell.chosen, cell.steps, cell.trials, strict=True)
+
+        def trial(number: int, seed: int, step: int, accuracy: float) -> dict[str, Any]:
+            run = RunKey(dataset, algorithm, frozenset({env}), number, seed)
+            return {
+                "trial_seed": number,
+                "accuracy": accuracy,
+                "hparams_seed": seed,
+                "step": step,
+                "hparams": self.hparams[run],
+                "folder": str(self.folders[run]),
+            }
+
         return {
             "mean": cell.mean,
             "error": cell.error,
             "spread": list(cell.spread),
-            "trials": [
-                {
-                    "trial_seed": trial,
-                    "accuracy": accuracy,
-                    "hparams_seed": seed,
-                    "step": step,
-                    "hparams": self.hparams[
-                        RunKey(dataset, algorithm, frozenset({env}), trial, seed)
-                    ],
-                }
-                for trial, seed, step, accuracy in choices
-            ],
+            "trials": [trial(*choice) for choice in choices],
         }
+
+
+def describe_damage(folder: Path, damaged: Sequence[Damage]) -> str:
+    """Return a sentence about lines that were skipped, empty if none was."""
+    if not damaged:
+        return ""
+    return (
+        f"{folder} has {count(len(damaged), 'damaged lines')}, left out of the tables, the first "
+        f"in {damaged[0]}: remove the folders of such runs and launch the sweep again to make them "
+        "anew."
+    )
 
 
 def collect(
@@ -172,6 +186,7 @@ def collect(
         results.damaged,
         _uneven(runs),
         results.open_runs,
+        results.folders,
         compat,
     )
 

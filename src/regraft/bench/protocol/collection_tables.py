@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _MARK = "*"  # behind the numbers of incomplete cells
 _LEGEND = (
-    f"{_MARK} marks what rests on fewer runs than other cells of its dataset, or on unfinished ones"
+    f"{_MARK} marks what rests on fewer runs than other cells of its dataset, on unfinished ones, "
+    "or on some with skipped lines"
 )
 _ERROR = " ± standard error over trials"
 

@@ -10,12 +10,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regraft.bench.algorithms import Algorithm, Task, find_algorithm
+from regraft.bench.algorithms import Algorithm, Task, algorithms, find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.networks.weights import WEIGHTS
 from regraft.bench.plugins import load_plugins
 from regraft.bench.protocol.cache import KEY, read_cache
-from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.jobs import PLUGIN, Job
 from regraft.bench.protocol.seeds import seed_hash
 from regraft.bench.protocol.settings import ADAPTATION
 from regraft.support.digests import digest_file
@@ -90,6 +90,12 @@ class TrainedModel:
         Features are as they are in the bank; images are as the dataset's ``inputs`` gives them.
         """
         rows = torch.as_tensor(x, dtype=torch.float32, device=self.algorithm.task.device)
+        expected = self.algorithm.task.input_shape
+        if rows.shape[1:] != expected or rows.ndim == 0:
+            raise ValueError(
+                f"x has the shape {tuple(rows.shape)}, and the model takes rows of the shape "
+                f"{tuple(expected)}: pass an array (n, {', '.join(map(str, expected))})."
+            )
         if self._units is not None:
             mean, scale = self._units
             rows = (rows - mean) / scale
@@ -101,14 +107,14 @@ class TrainedModel:
 
 
 def load_model(
-    path: str | Path, device: str = "cpu", plugins: Sequence[str | Path] = ()
+    path: str | Path, device: str = "cpu", plugins: str | Path | Sequence[str | Path] = ()
 ) -> TrainedModel:
     """Load a run's ``model.safetensors``; ``FileNotFoundError`` or ``ValueError`` if it is none.
 
-    The files ``plugins`` are run first: pass the one that has the model's algorithm.
+    The file ``plugins``, or several, are run first: pass the one that has the model's algorithm.
     """
     path, place = Path(path), torch.device(device)
-    load_plugins(map(Path, plugins))
+    load_plugins(map(Path, [plugins] if isinstance(plugins, str | Path) else plugins))
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
     try:
@@ -129,8 +135,13 @@ def load_model(
         tensors = None
     if tensors is None:
         raise ValueError(f"{path} is not a model that a run has left: train it again.")
+    name = args["algorithm"]
+    if name not in algorithms() and PLUGIN in args:
+        raise ValueError(
+            f"{path} is of the algorithm {name} of {args[PLUGIN]}: pass that file as plugins."
+        )
     with torch.random.fork_rng(devices=[]):
-        algorithm = find_algorithm(args["algorithm"]).make(
+        algorithm = find_algorithm(name).make(
             task, {**hparams, "pretrained": False}, torch.Generator(place)
         )
     units = None

@@ -51,7 +51,8 @@ class Results:
     runs: int
     unfinished: int  # job folders whose run goes on or has failed
     damaged: list[Damage]  # by path and line
-    open_runs: frozenset[RunKey] = frozenset()  # of the unfinished folders
+    open_runs: frozenset[RunKey]  # those that are not finished, or have damaged lines
+    folders: dict[RunKey, Path]
 
 
 def run_key(record: Record) -> RunKey:
@@ -77,10 +78,12 @@ def read_results(folder: Path, *, every_line: bool = False) -> Results:
     unfinished, open_runs = 0, set[RunKey]()
     is_job = (folder / RESULTS).is_file()
     for job in [folder] if is_job else sorted(path.parent for path in folder.glob(f"*/{RESULTS}")):
+        before = len(damaged)
         lines = list(_read(job / RESULTS, damaged))
         keys = {key for (key, _), _ in lines}
-        if lines and not (job / DONE).exists():
-            unfinished += 1
+        is_unfinished = bool(lines) and not (job / DONE).exists()
+        unfinished += is_unfinished
+        if is_unfinished or len(damaged) > before:
             open_runs |= keys
         for key in keys:
             owner = owners.setdefault(key, job)
@@ -94,7 +97,7 @@ def read_results(folder: Path, *, every_line: bool = False) -> Results:
         raise ValueError(
             f"{folder} holds no records{broken}: pass a folder whose subfolders have a {RESULTS}."
         )
-    return Results(records, len(owners), unfinished, damaged, frozenset(open_runs))
+    return Results(records, len(owners), unfinished, damaged, frozenset(open_runs), owners)
 
 
 def last_record(folder: RunFolder) -> dict[str, Any]:

@@ -38,8 +38,10 @@ class RunFolder:
 
     @property
     def is_done(self) -> bool:
-        """Whether the run is finished."""
-        return (self.path / DONE).exists()
+        """Whether the run is finished, and its records are there."""
+        with suppress(OSError):
+            return (self.path / DONE).exists() and self._results.stat().st_size > 0
+        return False
 
     @property
     def has_model(self) -> bool:
@@ -61,7 +63,8 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.path)
-        (self.path / ERROR).unlink(missing_ok=True)
+        for mark in (ERROR, DONE):  # the latter of a run whose records were removed
+            (self.path / mark).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})
         lines = list(self._whole_lines())
         wrong = [each for each in lines if each.record is None]

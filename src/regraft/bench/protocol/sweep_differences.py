@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.protocol.collection import Collection, collect
+from regraft.bench.protocol.collection import Collection, collect, describe_damage
 from regraft.bench.protocol.selection import RULES, Cell
 from regraft.support.table import Number, Table
 
@@ -84,6 +85,9 @@ def compare_sweeps(
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence if one of them has no records.
     """
     both = [collect(folder, rules, compat=compat) for folder in (first, second)]
+    for folder, each in zip((first, second), both, strict=True):
+        if told := describe_damage(folder, each.damaged):
+            warnings.warn(told, stacklevel=2)
     pairs = []
     for rule in rules:
         for dataset in sorted({name for each in both for name in each.selections[rule]}):

@@ -147,8 +147,11 @@ def _check_origin(job: Job, dataset: Dataset) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Say in one line what an error says, or else what it is."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Say in one line what an error says, and what it is if that was no sentence of ours."""
+    said, kind = " ".join(str(error).split()), type(error).__name__
+    if isinstance(error, ValueError | OSError):
+        return said or kind
+    return f"{kind}: {said}" if said else kind
 
 
 def _failed(folder: RunFolder, job: Job, error: Exception) -> Outcome:
