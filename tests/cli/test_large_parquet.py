@@ -199,3 +199,30 @@ def test_columns_of_ids_are_looked_for_and_known_with_an_engine_too(
             done = run(command, model, table, "--id", "key", *engine)
             assert done.code == 0, done.err
             assert "'key'" not in done.err and "not read: 'patient'" in done.err
+
+
+@pytest.mark.parametrize("role", ["label", "domain", "kind"])
+def test_files_that_write_a_column_in_another_way_are_refused(
+    run: Run, tmp_path: Path, role: str
+) -> None:
+    columns = _columns(0, 0.95, 0.7) | {"domain": [1, 2] * (N // 2), "kind": [3, 4] * (N // 2)}
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    write_columns(folder / "a.parquet", columns)
+    write_columns(folder / "b.parquet", columns | {role: list(map(str, columns[role]))})
+    for command in (("fit",), ("abduct",)):
+        done = run(*command, folder, "--out", tmp_path / "run", *LOCAL)
+        assert done.code == 2 and done.err.count("\n") == 1
+        assert f"column {role!r} holds texts in" in done.err and "and numbers in" in done.err
+
+
+def test_columns_of_one_name_are_refused(run: Run, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = [*_columns(0, 0.95, 0.7).items(), ("x2", [1.0, 2.0] * (N // 2))]
+    table = pa.Table.from_arrays([pa.array(v) for _, v in columns], [k for k, _ in columns])
+    parquet.write_table(table, tmp_path / "twice.parquet")
+    for engine in ((), LOCAL):
+        done = run("fit", tmp_path / "twice.parquet", "--out", tmp_path / "run", *engine)
+        assert done.code == 2 and "has more than one column 'x2'" in done.err

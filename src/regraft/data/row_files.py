@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted
-from regraft.data.table_columns import parquet_block
+from regraft.data.table_columns import check_names, parquet_block
 from regraft.data.table_rows import open_parquet, plain_cells
 from regraft.estimators.column_kinds import Columns, take_rows
+from regraft.support.extras import require
 from regraft.support.memory_map import find_mapping, released
 
 _ROWS = 8192  # that are read at once
@@ -117,7 +118,9 @@ class RowFiles:
                 for i, at in enumerate(accumulate(sizes, initial=first)):
                     if i == len(sizes) or at + sizes[i] <= start or at >= stop:
                         continue
-                    for batch in file.iter_batches(_ROWS, row_groups=[i], columns=columns):
+                    for batch in file.iter_batches(
+                        _ROWS, row_groups=[i], columns=columns, use_threads=False
+                    ):
                         low, high = max(start - at, 0), min(stop - at, len(batch))
                         if low < high:
                             yield batch.slice(low, high - low)
@@ -153,10 +156,11 @@ def open_row_files(
         raise TableError(f"{path} does not exist: check the path.")
     files = _list_files(path)
     names: Sequence[str] = ()
+    kinds = dict[str, tuple[str, Path]]()  # by column, with the first file that has values there
     ends = []
     for file in files:
         with open_parquet(file) as opened:
-            own = opened.schema_arrow.names
+            own, types = opened.schema_arrow.names, opened.schema_arrow.types
             ends.append(opened.metadata.num_rows)
         names = names or own
         if own != names:
@@ -164,6 +168,14 @@ def open_row_files(
                 f"{file} {_compare_columns(own, names)}, other than {files[0]}: write all files "
                 "of a table with the same columns."
             )
+        check_names(file, own)
+        for name, kind in zip(own, map(_kind, types), strict=True):
+            first, where = kinds.setdefault(name, (kind, file)) if kind else ("", file)
+            if first != kind:
+                raise TableError(
+                    f"column {name!r} holds {kind} in {file}, and {first} in {where}: write all "
+                    "files of a table with the same types."
+                )
     label_name, domain_name, _ = _find(files[0], names, label, domain, row_id)
     if not sum(ends):
         raise TableError(f"{path} has no rows: add data.")
@@ -202,6 +214,18 @@ def _list_files(path: Path) -> tuple[Path, ...]:
             stacklevel=2,
         )
     return tuple(files)
+
+
+def _kind(column: Any) -> str:
+    """Say what a column of this type holds, nothing if it is empty; dates and such are texts."""
+    types = require("pyarrow.types", "parquet")
+    kind = column.value_type if types.is_dictionary(column) else column
+    if types.is_null(kind):
+        return ""
+    if types.is_boolean(kind):
+        return "true and false"
+    is_number = (types.is_integer, types.is_floating, types.is_decimal)
+    return "numbers" if any(check(kind) for check in is_number) else "texts"
 
 
 def _is_parquet(path: Path) -> bool:

@@ -88,7 +88,7 @@ def _read_cells(path: Path, n_rows: int = _ROWS) -> Iterator[_Cells]:
 def _csv_cells(path: Path, n_rows: int) -> Iterator[_Cells]:
     rows = open_csv(path)
     header = list(next(rows).cells)
-    _check_names(path, header)
+    check_names(path, header)
     while block := [row.cells for row in islice(rows, n_rows)]:
         yield dict(zip(header, zip(*block, strict=True), strict=True))
 
@@ -103,7 +103,7 @@ def _json_cells(path: Path, n_rows: int) -> Iterator[_Cells]:
 def _parquet_cells(path: Path, n_rows: int) -> Iterator[_Cells]:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
-        _check_names(path, names)
+        check_names(path, names)
         for batch in file.iter_batches(n_rows, use_threads=False):
             try:
                 yield {name: _parquet_column(batch.column(name)) for name in names}
@@ -121,7 +121,8 @@ def _parquet_column(column: Any) -> Sequence[Any] | NDArray[Any]:
     return plain_cells(column)
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raise ``TableError`` if two columns have the same name."""
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
