@@ -11,7 +11,8 @@ import pytest
 
 from regraft.data import table_rows
 from regraft.data.banks import open_bank, write_bank
-from regraft.data.tables import read_probabilities, read_table
+from regraft.data.probabilities import read_probabilities
+from regraft.data.tables import read_table
 from regraft.estimators.saving import load
 from tests.helpers.commands import Run
 

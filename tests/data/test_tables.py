@@ -15,7 +15,7 @@ from regraft.data.columns import ColumnChoice, is_missing
 from regraft.data.labelled import read_labelled
 from regraft.data.scoring import score
 from regraft.data.table_columns import read_columns
-from regraft.data.tables import TableError, align, read_probabilities, read_table
+from regraft.data.tables import TableError, align, read_table
 from tests.helpers.errors import one_sentence, refused
 from tests.helpers.mixed_table import features_of, mixed_columns
 from tests.helpers.tables import write_columns
@@ -101,8 +101,6 @@ def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path, problem: 
 
 def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
-    with refused("is a folder", TableError):
-        read_probabilities(tmp_path / "bank", Y)
     with refused(r"only labels and domains.*'place'.*\.npz or", TableError):
         read_table(tmp_path / "bank", group="place")
     with pytest.raises(TableError, match="only labels and domains"):
@@ -263,34 +261,6 @@ def test_objects_are_never_unpickled(tmp_path: Path, name: str) -> None:
 def test_a_column_has_one_role(tmp_path: Path, one: str, other: str, name: str) -> None:
     with refused(f"{one} and {other} are both '{name}'", TableError):
         read_table(write(tmp_path / "d.csv"), **{other: name})  # type: ignore[arg-type]
-
-
-def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> None:
-    p = np.array([[0.25, 0.75], [0.5, 0.5]])
-    np.savez(tmp_path / "p.npz", probabilities=p)
-    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz", Y), p)
-    (tmp_path / "p.csv").write_text("label,probability_0,probability_1\n1,0.25,0.75\n0,0.5,0.5\n")
-    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv", Y), p)
-    (tmp_path / "unnamed.csv").write_text("second,first\n0.75,0.25\n")
-    assert read_probabilities(tmp_path / "unnamed.csv", Y).tolist() == [[0.75, 0.25]]
-    np.savez(tmp_path / "q.npz", other=p)
-    with pytest.raises(TableError, match="no array 'probabilities'"):
-        read_probabilities(tmp_path / "q.npz", Y)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suffix: str) -> None:
-    columns = {"probability_10": [0.75], "probability_2": [0.25]}  # as text, "10" comes first
-    label = {"label": [10]} if suffix == ".csv" else {}
-    path = write_columns(tmp_path / f"p{suffix}", label | columns)
-    assert read_probabilities(path, np.array([10, 2, 10])).tolist() == [[0.25, 0.75]]
-    assert read_probabilities(path, np.array(["2", "10"])).tolist() == [[0.75, 0.25]]
-    for labels, message in (
-        ([2, 3, 10], "has no column 'probability_3'"),
-        ([10, 10], "'probability_2', which is no class"),
-    ):
-        with refused(message, TableError, path=path):
-            read_probabilities(path, np.array(labels))
 
 
 def test_features_are_matched_by_name_and_scores_compare_numbers_with_text(tmp_path: Path) -> None:

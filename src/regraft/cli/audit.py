@@ -134,12 +134,14 @@ def _read(
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
     from regraft.data.labelled import read_labelled
     from regraft.data.model_features import features_for
-    from regraft.data.tables import read_probabilities, read_table
+    from regraft.data.probabilities import read_probabilities
+    from regraft.data.tables import read_table
     from regraft.estimators.pipelines import split_model
 
     if not predictor.is_dir():
         table = read_labelled(data, named.label or "label", named.domain or "domain", choice=choice)
-        return read_probabilities(predictor, table.y), table.X, table.y, table.domain
+        judged = read_probabilities(predictor, table.y, table.id, choice.id or "id")
+        return judged, table.X, table.y, table.domain
     model, roles = _load(predictor, named, choice)
     found = read_table(data, **roles._asdict(), need_id=choice.id is not None)
     X, y, places = features_for(model, found), found.y, found.domain

@@ -22,15 +22,13 @@ from regraft.data.columns import (
     typed,
 )
 from regraft.data.image_folders import holds_images
-from regraft.data.npz_tables import open_npz, read_matrix, read_npz
+from regraft.data.npz_tables import read_npz
 from regraft.data.row_files import refuse_parts
 from regraft.data.table_columns import read_columns
 from regraft.data.table_rows import SUFFIXES, describe_wrong_suffix, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.support.reading import check_file
-
-_PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 
 _Columns = Mapping[str, NDArray[Any] | None]  # by option
 # An array (n, d), or columns (n,) by name as they are in the file, with texts and gaps.
@@ -90,7 +88,7 @@ def read_table(
     check_roles(roles)
     in_bank = is_bank(path) or is_unfinished(path)
     if not in_bank:
-        _check_file(path)
+        check_table_file(path)
     has_names = not in_bank and path.suffix.lower() != ".npz"
     if choice is not None and not has_names:
         choice.check_unnamed(path)
@@ -104,44 +102,6 @@ def read_table(
     encoder = read_encoder(path) if in_bank else None
     features = tuple(X) if isinstance(X, Mapping) else ()
     return FeatureTable(X, *others, features=features, encoder=encoder)
-
-
-def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    """Read class probabilities (n, C): an array ``probabilities`` in .npz, or a table's columns.
-
-    Columns named ``probability_<label>``, as ``regraft predict`` writes them, are put in sorted
-    order of ``labels``, and what else it writes is left out; without them, all columns but label,
-    domain and id are taken to be in that order.
-    """
-    path = Path(path)
-    _check_file(path)
-    if path.suffix.lower() != ".npz":
-        table = read_table(path, id="id", need_label=False, need_domain=False)
-        return to_matrix(table, _in_class_order(path, table.features, np.unique(labels)))
-    with open_npz(path) as arrays:
-        if "probabilities" not in arrays.files:
-            raise TableError(
-                f"{path} has no array 'probabilities' (it has {quoted(arrays.files)}): save one "
-                "of shape (rows, classes)."
-            )
-        return read_matrix(path, arrays, "probabilities")
-
-
-def _in_class_order(path: Path, names: Sequence[str], classes: NDArray[Any]) -> Sequence[str]:
-    """Sort the names of columns, one per class, by class if they are named by class."""
-    found = [name for name in names if name.startswith(_PROBABILITY)]
-    if not found:
-        return names
-    wanted = [f"{_PROBABILITY}{label}".strip() for label in classes]  # headers are stripped too
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise TableError(
-            f"{path} has no column {quoted(missing)}: write one for each class of the data."
-        )
-    extra = [name for name in found if name not in wanted]
-    if extra:
-        raise TableError(f"{path} has {quoted(extra)}, which is no class of the data: drop it.")
-    return wanted
 
 
 def to_matrix(table: FeatureTable, names: Sequence[str]) -> NDArray[np.floating[Any]]:
@@ -183,7 +143,8 @@ def align(table: FeatureTable, names: Sequence[str], n_features: int) -> NDArray
     return to_matrix(table, table.features) if isinstance(X, Mapping) else X
 
 
-def _check_file(path: Path) -> None:
+def check_table_file(path: Path) -> None:
+    """Raise ``TableError`` unless ``path`` is a file, with a name as tables have."""
     check_file(path)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")

@@ -237,6 +237,10 @@ def _probabilities(
     else:
         width = len(domains.classes)
         columns = np.arange(width)
+        # A data frame may name its columns by class, in any order.
+        names = [str(name) for name in getattr(predictor, "columns", ())]
+        if sorted(names) == sorted(map(str, domains.classes)):
+            columns = np.array([names.index(str(label)) for label in domains.classes])
     return _check_probabilities(predictor, (len(domains.y), width)), columns
 
 
