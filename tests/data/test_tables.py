@@ -370,13 +370,21 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:columns left out")
-def test_targets_are_no_part_of_the_preprocessing(tmp_path: Path) -> None:
+def test_rows_of_targets_are_left_out_with_a_warning(tmp_path: Path) -> None:
     columns = mixed_columns()
     target = columns["place"] == "clinic 1"
     columns["place"] = np.where(target, -1, 0)
     columns["age"] = np.where(target, "900", columns["age"])
-    table = read_labelled(write_columns(tmp_path / "d.csv", columns), "ill", "place")
-    assert abs(table.X[~target, 0].mean()) < 1e-9 and table.X[target, 0].min() > 10
+    path, n = write_columns(tmp_path / "d.csv", columns), int((~target).sum())
+    with pytest.warns(UserWarning, match=r"150 rows of negative domains \(-1\) are of targets"):
+        table = read_labelled(path, "ill", "place", choice=ColumnChoice(id="patient"))
+    assert len(table.X) == len(table.y) == len(table.domain) == n and set(table.domain) == {0}
+    assert table.id is not None and table.id.tolist() == columns["patient"][~target].tolist()
+    assert abs(table.X[:, 0].mean()) < 1e-9  # no row of the target has a part in the scale
+    labels = columns["ill"].astype(str)
+    np.savez(tmp_path / "d.npz", X=np.ones((300, 2)), y=labels, domain=columns["place"])
+    with pytest.warns(UserWarning, match="are of targets, and left out"):
+        assert read_labelled(tmp_path / "d.npz").X.shape == (n, 2)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.core.domains import check_kinds
+from regraft.core.domains import check_kinds, is_target
 from regraft.data.columns import ColumnChoice, TableError
 from regraft.data.tables import FeatureTable, read_table
-from regraft.estimators.column_kinds import ColumnProblems, Columns, join_problems
+from regraft.estimators.column_kinds import ColumnProblems, Columns, join_problems, take_rows
 from regraft.estimators.table_features import TableFeatures
+from regraft.support.plurals import count
 
 ALL_COLUMNS = ColumnChoice()
 
@@ -35,8 +37,8 @@ class LabelledTable(FeatureTable):
         """Count the rows of every domain by class."""
         cells = Counter(zip(self.domain.astype(str), self.y.astype(str), strict=True))
         rows: dict[str, dict[str, int]] = {}
-        for (name, label), count in sorted(cells.items()):
-            rows.setdefault(str(name), {})[str(label)] = count
+        for (name, label), n in sorted(cells.items()):
+            rows.setdefault(str(name), {})[str(label)] = n
         return rows
 
     def describe_features(self) -> str:
@@ -59,8 +61,8 @@ def read_labelled(
 ) -> LabelledTable:
     """Read a file or a bank as :func:`read_table` does, and demand labels and domains.
 
-    Named columns become numbers by :class:`~regraft.estimators.table_features.TableFeatures`, which
-    is fitted on the rows of sources: all whose domain is no negative integer.
+    Rows of targets, whose domain is a negative integer, are left out with a warning. Named columns
+    become numbers by :class:`~regraft.estimators.table_features.TableFeatures`.
     """
     table = read_table(
         path,
@@ -71,6 +73,7 @@ def read_labelled(
         need_id=choice.id is not None,
         choice=choice,
     )
+    table = _leave_out_targets(table)
     _check_kinds(path, table, label, domain)
     if not isinstance(table.X, Mapping):
         return LabelledTable(**vars(table))
@@ -83,6 +86,25 @@ def read_labelled(
         raise TableError(f"{path}: {error}") from None
     made = {"X": X, "features": tuple(before.get_feature_names_out())}
     return LabelledTable(**{**vars(table), **made}, columns=table.X, preprocessing=before)
+
+
+def _leave_out_targets(table: FeatureTable) -> FeatureTable:
+    assert table.domain is not None  # it is needed
+    targets = is_target(table.domain)
+    if not targets.any() or targets.all():
+        return table
+    names = ", ".join(map(str, np.unique(table.domain[targets]).tolist()))
+    warnings.warn(
+        f"{count(int(targets.sum()), 'rows')} of negative domains ({names}) are of targets, and "
+        "left out.",
+        stacklevel=3,
+    )
+    X = take_rows(table.X, ~targets) if isinstance(table.X, Mapping) else table.X[~targets]
+    y, domain, group, ids = (
+        None if values is None else values[~targets]
+        for values in (table.y, table.domain, table.group, table.id)
+    )
+    return replace(table, X=X, y=y, domain=domain, group=group, id=ids)
 
 
 def _check_kinds(path: str | Path, table: FeatureTable, label: str, domain: str) -> None:
