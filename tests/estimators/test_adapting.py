@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from numpy.typing import NDArray
 
@@ -93,6 +94,7 @@ def test_missing_labels_are_written_in_many_ways(demo: DemoBank, model: CROClass
         np.where(known, y, -1),
         [int(label) if k else None for label, k in zip(y, known, strict=True)],
         [str(label) if k else "" for label, k in zip(y, known, strict=True)],
+        pandas.array([label if k else None for label, k in zip(y, known, strict=True)], "Int64"),
     ]
     first, *others = [adapt(model, X, way) for way in ways]
     for other in others:

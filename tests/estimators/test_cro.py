@@ -200,6 +200,7 @@ def test_warns_when_the_game_does_not_settle(three_sources: Problem) -> None:
         ({"prior_shift": -1.0}, "prior_shift is -1"),
         ({"family": "hull", "radius": -1.0}, "radius is -1"),
         ({"family": "hull", "radius": float("nan")}, "radius is nan"),
+        ({"family": "hull", "radius": 1e300}, r"radius is 1e\+300: pass 1e\+06 nats at most"),
         ({"family": "hull", "rank": 0}, "rank is 0"),
         ({"family": "hull", "rank": 3}, "rank is 3"),
         ({"family": "hull", "objective": "loss"}, "objective is 'loss'"),

@@ -21,6 +21,18 @@ def test_two_classes_have_one_row_of_weights(problem: Problem) -> None:
     np.testing.assert_allclose(np.exp(model.predict_log_proba(problem.X)), p, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]"])
+def test_large_whole_numbers_of_pandas_stay_what_they_are(problem: Problem, kind: str) -> None:
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    labels = 2**53 + problem.y  # which floats cannot tell apart
+    expected = ERMClassifier().fit(problem.X, labels, problem.domain)
+    model = ERMClassifier().fit(problem.X, pandas.array(labels, dtype=kind), problem.domain)
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    assert model.classes_.dtype == np.int64
+    assert np.array_equal(model.coef_, expected.coef_)
+
+
 def test_sparse_rows_are_as_good_as_dense_ones(problem: Problem) -> None:
     dense = np.where(np.abs(problem.X) > 0.5, problem.X, 0.0)
     for kind in (csr_array, csr_matrix):

@@ -153,6 +153,14 @@ def test_all_problems_are_told_at_once() -> None:
     made = TableFeatures().fit(TABLE)
     with refused("the table has 3 problems"):
         made.transform(bad)
+    for cell, told in (
+        ({"a": 1}, "'stage' holds a dict in a cell: repair or empty the cell"),
+        (b"\xff", "'stage' holds a bytes in a cell: repair or empty the cell"),
+    ):
+        with refused(told):
+            made.transform({**TABLE, "stage": [cell, *TABLE["stage"][1:]]})
+    with refused("'dose' holds a number beyond 1e\\+100 in row 2 .* repair it, or leave it empty"):
+        TableFeatures().fit({**TABLE, "dose": [1.0, 1e120, *TABLE["dose"][2:]]})
     with refused("the data lacks 'age', 'stage'"):
         made.transform({name: TABLE[name] for name in ("dose", "smoker")})
     with refused("no column of the table is left"):

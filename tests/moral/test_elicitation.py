@@ -61,6 +61,13 @@ def test_every_profile_is_asked_in_both_orders(api: FakeApi, tmp_path: Path) -> 
     assert answers.position_bias == 0 and (answers.probabilities == 1).all()
 
 
+def test_counts_of_tokens_that_are_none_are_not_kept(api: FakeApi, tmp_path: Path) -> None:
+    api.answer = lambda _: message("A", input_tokens=-5, output=True)
+    elicited = ask(tmp_path)
+    assert (elicited.input_tokens, elicited.output_tokens) == (0, 0)
+    read_answers(tmp_path, LIBRARY)  # are records
+
+
 def test_an_answer_that_is_there_is_not_asked_again(api: FakeApi, tmp_path: Path) -> None:
     library = small_library(3)
     ask(tmp_path, library, limit=1)

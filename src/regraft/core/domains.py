@@ -171,9 +171,20 @@ def index_column(
     return distinct, index
 
 
+def keep_integers(values: Any) -> Any:
+    """Return whole numbers and truth values of pandas' own types as numpy's, others as they are.
+
+    On the way to an array they would become floats, which are not exact beyond 2**53.
+    """
+    kept = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if kept is None or kept.kind not in "iub" or values.isna().any():
+        return values
+    return values.to_numpy(kept)
+
+
 def check_column(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return a column (n,), or raise ``ValueError`` if it is none or has gaps."""
-    column = np.asarray(values)
+    column = np.asarray(keep_integers(values))
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
@@ -185,7 +196,7 @@ def check_column(values: ArrayLike, name: str) -> NDArray[Any]:
     elif kind in "mM":
         missing = np.isnat(column)
     elif kind == "O":
-        missing = np.fromiter(map(_is_missing, column), bool, len(column))
+        missing = np.fromiter(map(is_missing_value, column), bool, len(column))
     if missing.any():
         n = int(missing.sum())
         raise ValueError(
@@ -195,7 +206,8 @@ def check_column(values: ArrayLike, name: str) -> NDArray[Any]:
     return column
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing_value(value: Any) -> bool:
+    """Return whether a cell is a gap."""
     # pandas' NA and NaT compare to nothing, themselves included.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 

@@ -34,6 +34,7 @@ Objective = Literal["risk", "regret"]
 
 # Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
 _SAME_HEAD_NATS = 1e-6
+_MOST_NATS = 1e6  # of a radius: odds beyond any that data could tell apart
 _SMALLEST_ERROR = 1e-12  # of a mean, below which it has no slope
 _GLANCE_ROWS = 4096  # by which the search chooses where to look closely, at all rows
 _GLANCE_ENTRIES = 2**19  # of a temporary
@@ -102,6 +103,8 @@ def check_radius(radius: float) -> None:
     """Raise ``ValueError`` unless ``radius`` is a finite number of nats, 0 or more."""
     if not 0 <= radius < float("inf"):
         raise ValueError(f"radius is {radius}: pass a finite number of nats, 0 or more.")
+    if radius > _MOST_NATS:
+        raise ValueError(f"radius is {radius:g}: pass {_MOST_NATS:g} nats at most.")
 
 
 def check_objective(objective: str) -> None:

@@ -21,7 +21,7 @@ from regraft.core.adaptation import (
     fit_correction,
     no_correction,
 )
-from regraft.core.domains import is_target
+from regraft.core.domains import is_missing_value, is_target
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, measure
 from regraft.core.group_shares import ShareLikelihood, ShareRegion, estimate_shares, log_ratios
 from regraft.core.guard import WorstCase, compare_worst_cases
@@ -153,10 +153,12 @@ def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -
 
 def _key(label: Any) -> float | str | None:
     """Return what a label is compared by, as a number if it is one; None if it is missing."""
+    if is_missing_value(label):
+        return None
     try:
         number = float(label)
     except (TypeError, ValueError):
-        return None if label is None or label == "" else str(label)
+        return None if label == "" else str(label)
     return None if math.isnan(number) else number
 
 

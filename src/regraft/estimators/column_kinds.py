@@ -28,6 +28,7 @@ _LONG, _VERY_LONG = 25, 60  # mean number of characters in a free text, among ca
 _FEW_VALUES, _REPEATS = 20, 5  # of a category that is mostly written in numbers
 _SHOWN = 3  # cells in a sentence
 _PROBLEMS = 20  # in one message
+_LARGEST = 1e100  # of a number: squares of larger ones leave no room for sums
 
 Columns = Mapping[str, NDArray[Any]]  # by name, (n,) each
 Kind = Literal["number", "category"]
@@ -128,7 +129,7 @@ class RawColumn:
         try:
             self._numbers  # noqa: B018
         except TypeError as error:
-            return self._nested(error)
+            return self._nested(error, "drop the column")
         if self.kind == "category":
             return None
         return self._find_problem("numbers", "repair them, or name the column as categorical")
@@ -141,22 +142,34 @@ class RawColumn:
         try:
             numbers, bad = self._numbers
         except TypeError as error:
-            return self._nested(error)
+            return self._nested(error, remedy)
         if len(bad):
             return (
                 f"column {self.name!r} holds {what}, but not in {_show_rows(bad, self.values)}: "
                 f"{remedy}."
             )
-        infinite = np.flatnonzero(np.isinf(numbers))
-        if len(infinite):
-            return (
-                f"column {self.name!r} holds an infinite number in "
-                f"{_show_rows(infinite, self.values)}: repair it, or leave it empty."
-            )
+        for what, wrong in (
+            ("an infinite number", np.isinf(numbers)),
+            (f"a number beyond {_LARGEST:g}", abs(numbers) > _LARGEST),
+        ):
+            if wrong.any():
+                return (
+                    f"column {self.name!r} holds {what} in "
+                    f"{_show_rows(np.flatnonzero(wrong), self.values)}: repair it, or leave it "
+                    "empty."
+                )
         return None
 
-    def _nested(self, error: TypeError) -> str:
-        return f"column {self.name!r} holds {error} in a cell: drop the column."
+    def text_problem(self) -> str | None:
+        """Say in one sentence why a model that reads categories here cannot read a cell, if so."""
+        try:
+            self.counts  # noqa: B018
+        except TypeError as error:
+            return self._nested(error, "repair or empty the cell")
+        return None
+
+    def _nested(self, error: TypeError, remedy: str) -> str:
+        return f"column {self.name!r} holds {error} in a cell: {remedy}."
 
     @cached_property
     def kind(self) -> Kind:

@@ -14,7 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_column, check_domains, is_target, warn_if_one_domain
+from regraft.core.domains import (
+    Domains,
+    check_column,
+    check_domains,
+    is_target,
+    keep_integers,
+    warn_if_one_domain,
+)
 from regraft.core.features import check_features, check_no_text, column_names, iterate_row_chunks
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.column_roles import ColumnRoles
@@ -165,7 +172,7 @@ class LinearHead(SoftmaxHead):
         columns = column_names(X)
         check_no_text(X, columns)
         rows: Any = validate_data(self, X, accept_sparse="csr", ensure_all_finite=False)
-        labels = check_column(column_or_1d(y, warn=True), "y")
+        labels = check_column(column_or_1d(keep_integers(y), warn=True), "y")
         domain = (
             np.zeros(rows.shape[0], int) if sample_domain is None else np.asarray(sample_domain)
         )

@@ -182,7 +182,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = self._find_columns(X)
         columns = [RawColumn(name, table[name]) for name in self.numeric_]
-        problems = [text for column in columns if (text := column.number_problem()) is not None]
+        categories = [RawColumn(name, table[name]) for name in self.categorical_]
+        found = [
+            *(column.number_problem() for column in columns),
+            *(column.text_problem() for column in categories),
+        ]
+        problems = [text for text in found if text is not None]
         if problems:
             raise ColumnProblems(problems)
         numbers = {column.name: column.numbers() for column in columns}

@@ -242,7 +242,9 @@ def _read_reply(message: Any) -> tuple[str, dict[str, int]]:
     texts = [getattr(block, "text", None) for block in content]
     usage = getattr(message, "usage", None)
     tokens = {name: getattr(usage, name, None) for name in ("input_tokens", "output_tokens")}
-    counts = {name: count if isinstance(count, int) else 0 for name, count in tokens.items()}
+    counts = {
+        name: count if type(count) is int and count >= 0 else 0 for name, count in tokens.items()
+    }
     return "".join(text for text in texts if isinstance(text, str)), counts
 
 
