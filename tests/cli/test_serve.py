@@ -158,7 +158,7 @@ def test_health_and_card(client: Any, model: Pipeline) -> None:
         (b"[[1, -Infinity, 3, 4]]", "-Infinity is no JSON"),
         (b"[[1e999, 2, 1, 4]]", "column 'age' holds an infinite number"),
         (b"[[" + b"9" * 400 + b", 2, 1, 4]]", "column 'age' holds an infinite number"),
-        (b"[[1, 2, null, 1.7e308]]", "numbers that are too large"),
+        (b"[[1, 2, null, 1.7e308]]", "column 'smoker' holds a number beyond 1e+100"),
         (b'[["old", 2, 1, 4]]', "column 'age' holds numbers for the model, but not in row 1"),
         (b"[[[1], 2, 1, 4]]", "a list or an object in 'age'"),
         (b'[[1, 2, {"a": 1}, 1]]', "a list or an object in 'stage'"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft import CROClassifier, ERMClassifier, place
+from regraft import CROClassifier, ERMClassifier, adapt, place
 from regraft.estimators.drift import (
     DriftBatch,
     DriftSummary,
@@ -160,6 +160,9 @@ def test_rows_of_the_fit_are_warned_of(model: CROClassifier) -> None:
     rows = model.reference_.X.numpy()[:50].astype(float)
     with pytest.warns(UserWarning, match="50 rows of the first batch are rows that the model was"):
         next(watch(model, [rows]))
+    for use in (place, adapt):
+        with pytest.warns(UserWarning, match="50 rows of the target are rows that the model was"):
+            use(model, rows)
 
 
 def test_models_without_groups_are_refused_before_a_row_is_read(model: CROClassifier) -> None:

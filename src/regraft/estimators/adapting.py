@@ -39,6 +39,7 @@ from regraft.estimators.placing import (
     find_known,
     joint_of,
     reference_of,
+    warn_of_known,
 )
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.support.threads import threads_by_size
@@ -164,7 +165,9 @@ def _key(label: Any) -> float | str | None:
 
 def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     reference, n = reference_of(model), target.n_labels
-    check_new(model, reference, find_known(reference, target.features))
+    known = find_known(reference, target.features)
+    check_new(model, reference, known)
+    warn_of_known(reference, known, len(target.features))
     if len(target.features) < MIN_ROWS and not n:
         raise ValueError(
             f"the target has {len(target.features)} rows and no labels: pass {MIN_ROWS} rows or "

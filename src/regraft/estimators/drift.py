@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from regraft.estimators.placing import (
     locate,
     predicted_classes,
     reference_of,
+    warn_of_known,
 )
 from regraft.support.plain_data import PlainData
 from regraft.support.table import Table, write_p_value
@@ -205,7 +205,7 @@ def _watch(
     for number, rows in enumerate(batches, 1):
         X = _check_batch(model, rows, number, first)
         if number == 1:
-            _warn_of_known(reference, X)
+            warn_of_known(reference, find_known(reference, X), len(X), "the first batch")
         located = locate(model, reference, X, known)
         region, p_value = located.region, located.closure.p_value
         accuracy, error = located.accuracy, located.accuracy_error
@@ -224,20 +224,6 @@ def _watch(
             alarms=tuple(name for name, is_raised in alarms.items() if is_raised),
         )
         first += len(X)
-
-
-def _warn_of_known(reference: Reference, X: NDArray[np.floating[Any]]) -> None:
-    """Warn if most rows of a batch are likely to be those that the model was fitted on."""
-    known = min(
-        int(find_known(reference, X).sum()), len(X)
-    )  # equal rows of the sources count twice
-    # The model keeps only a part of its rows, so it knows only a part of them again.
-    if known > float(reference.sampled) * len(X) / 2:
-        warnings.warn(
-            f"{known} rows of the first batch are rows that the model was fitted on: watch rows "
-            "that are new to it.",
-            stacklevel=3,
-        )
 
 
 def _check_batch(

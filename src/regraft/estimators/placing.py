@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,9 @@ def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     reference = reference_of(model)
     features = check_target(model, X)
     check_enough(len(features))
-    check_new(model, reference, find_known(reference, features))
+    known = find_known(reference, features)
+    check_new(model, reference, known)
+    warn_of_known(reference, known, len(features))
     located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
     return describe_place(model, located, len(features))
 
@@ -266,6 +269,23 @@ def check_new(model: CROClassifier, reference: Reference, known: NDArray[np.bool
                 f"the target holds the rows of the source {name}, which the model was fitted on: "
                 "pass rows of a new domain."
             )
+
+
+def warn_of_known(
+    reference: Reference, known: NDArray[np.bool_], n_rows: int, what: str = "the target"
+) -> None:
+    """Warn if most of ``n_rows`` are likely to be rows that the model was fitted on.
+
+    ``known`` (m,) are the reference rows that are among them. The model keeps only a part of its
+    rows, so it knows only a part of them again.
+    """
+    n_known = min(int(known.sum()), n_rows)  # equal rows of the sources count twice
+    if n_known > float(reference.sampled) * n_rows / 2:
+        warnings.warn(
+            f"{n_known} rows of {what} are rows that the model was fitted on: pass rows that are "
+            "new to it.",
+            stacklevel=3,
+        )
 
 
 def find_known(reference: Reference, features: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:

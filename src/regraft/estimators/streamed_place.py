@@ -26,6 +26,7 @@ from regraft.estimators.placing import (
     joint_of_chunk,
     predicted_classes,
     reference_of,
+    warn_of_known,
 )
 
 
@@ -46,6 +47,7 @@ def place_rows(
     check_enough(rows.n_rows)
     [known] = rows.sum(known_sums, reference.X)
     check_new(model, reference, known.numpy() > 0)
+    warn_of_known(reference, known.numpy() > 0, rows.n_rows)
     maps = torch.from_numpy(model.group_heads_)
     likelihood = RowLikelihood(rows.map(row_ratios, maps, reference.shares))
     region = estimate_shares(likelihood, 0, reference)

@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.placing import find_known, warn_of_known
 
 _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
 # Of the size of a feature: numbers that were rounded to 32 bits on one of the two ways move the
@@ -48,12 +49,22 @@ def warn_if_seen(predictor: object, X: Any, sample_domain: Any) -> None:
     """
     if not isinstance(predictor, SoftmaxHead) or isinstance(predictor, AdaptedClassifier):
         return
-    if has_seen(predictor, np.asarray(X), np.asarray(sample_domain)):
+    rows = np.asarray(X)
+    if not has_seen(predictor, rows, np.asarray(sample_domain)):
+        _warn_of_part(predictor, rows)
+    else:
         warnings.warn(
             "the model was fitted on these very rows, where it looks better than it is: its "
             "certificate measures it on rows held out; audit other rows.",
             stacklevel=4,
         )
+
+
+def _warn_of_part(head: SoftmaxHead, X: NDArray[Any]) -> None:
+    """Warn if most of the rows are likely to be among those that the head was fitted on."""
+    reference = getattr(head, "reference_", None)  # which heads of the latent family have
+    if reference is not None and not isinstance(head, AdaptedClassifier):
+        warn_of_known(reference, find_known(reference, X), len(X), "those to audit")
 
 
 def judge_unseen(
@@ -65,6 +76,7 @@ def judge_unseen(
     with the same settings that was fitted without it, and a warning says so.
     """
     if not has_seen(head, X, sample_domain):
+        _warn_of_part(head, X)
         return head
     if isinstance(head, AdaptedClassifier):
         warnings.warn(
