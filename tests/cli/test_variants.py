@@ -162,4 +162,8 @@ def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: 
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out) == {"report": str(elsewhere), "files": [str(elsewhere)]}
     assert elsewhere.read_text() == (without / "report.html").read_text()
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n")
+    ran = run("report", without, "--out", table)
+    assert ran.code == 2 and "let it end in .html" in ran.err and table.read_text() == "a,b\n"
     assert run("report", without, "--quiet") == Ran(0, "", "")

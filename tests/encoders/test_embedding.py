@@ -269,6 +269,16 @@ def test_a_broken_image_stops_and_can_be_left_out_then(tmp_path: Path) -> None:
     assert contents(at_once.folder) == contents(bank.folder)
 
 
+def test_a_broken_image_in_the_first_block_can_be_repaired(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=3)
+    whole = (root / "a/x/0001.png").read_bytes()
+    spoil(root, "a/x/0001.png")
+    with pytest.raises(ValueError, match=r"a/x/0001\.png cannot be read"):
+        embed_images(root, ToyImages(), tmp_path / "bank")
+    (root / "a/x/0001.png").write_bytes(whole)
+    assert len(embed_images(root, ToyImages(), tmp_path / "bank").bank.X) == 12
+
+
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_blocks_of_broken_images_alone(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=64)

@@ -28,6 +28,8 @@ def report(
     """Make a page to look at and to pass on from what other commands have written."""
     if path is not None and path.is_dir():
         raise ValueError(f"{path} is a folder: name a file with --out, such as {path}/report.html.")
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{path} is no name of a page: let it end in .html.")
     with session.working(f"reading {folder}"):
         from regraft.report import write_report
 

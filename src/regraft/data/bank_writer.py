@@ -83,6 +83,12 @@ class Origin:
     weights: str = ""  # name of the file that the encoder's weights came from; "" for its own
 
 
+def has_blocks(work: Path) -> bool:
+    """Return whether an unfinished bank, in its folder ``work``, has any block yet."""
+    journal = work / _JOURNAL
+    return journal.exists() and journal.stat().st_size > 0
+
+
 class BankWriter:
     """A writer of a bank with ``n_features`` columns to ``folder``; one process at a time.
 

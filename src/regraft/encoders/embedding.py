@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from regraft.data.bank_inputs import remember_source
-from regraft.data.bank_writer import UNFINISHED, BankWriter, Names, Origin
+from regraft.data.bank_writer import UNFINISHED, BankWriter, Names, Origin, has_blocks
 from regraft.data.banks import Bank, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import InputSource, Survey
@@ -153,7 +153,7 @@ def _survey(source: InputSource[Any], work: Path) -> Survey:
 def _enter(work: Path, out: Path, origin: Origin, device: str) -> None:
     """Refuse to continue what was begun with other settings, or on another kind of device."""
     path = work / _SETTINGS
-    if not path.exists():
+    if not has_blocks(work):  # a broken input, which was repaired since, may have come first
         write_text(path, json.dumps({"settings": asdict(origin), "device": device}))
         return
     try:
