@@ -100,6 +100,15 @@ def test_workers_write_what_one_process_writes(kept: list[KeptFeatures], tmp_pat
     assert list(_records(together)) == list(_records(alone))
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_features_without_runs_are_left_alone(
+    kept: list[KeptFeatures], tmp_path: Path, workers: int
+) -> None:
+    plan = _plan(kept[:1], tmp_path) | {kept[1]: []}
+    assert [outcome.state for outcome in _play(plan, Players("cpu", workers))] == ["done"] * 2
+    assert _play({kept[1]: []}, Players("cpu", workers)) == []
+
+
 def test_a_worker_stays_with_its_features_and_then_goes_where_most_wait(
     kept: list[KeptFeatures], tmp_path: Path
 ) -> None:
