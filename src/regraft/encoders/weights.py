@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regraft.support.digests import digest_file, digest_parts
 from regraft.support.extras import quiet_loggers
+from regraft.support.plurals import count
 from regraft.support.reading import check_fits
 
 _SHOWN = 3
@@ -79,9 +80,9 @@ def put_weights(
     if odd:
         shown = ", ".join(odd[:_SHOWN]) + (", …" if len(odd) > _SHOWN else "")
         raise ValueError(
-            f"{source} does not hold the weights of this network ({len(odd)} tensors are missing, "
-            f"unknown or of another shape, and the network has {len(expected)}: {shown}): pass "
-            "those of the same architecture."
+            f"{source} does not hold the weights of this network, which has "
+            f"{count(len(expected), 'tensors')} ({len(odd)} missing, unknown or of another shape: "
+            f"{shown}): pass those of the same architecture."
         )
     network.load_state_dict(kept)
 
