@@ -147,7 +147,7 @@ def test_other_networks_and_what_does_not_fit(tmp_path: Path) -> None:
     x = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(load_domainbed_model(path).logits(x), model.network(x))
-    with pytest.raises(ValueError, match=r"does not hold the weights of this network \("):
+    with pytest.raises(ValueError, match=r"does not hold the weights of this network"):
         make_featurizer((2, 28, 28), {"weights": str(path)}, torch.Generator())
     facts = json.loads(path.with_suffix(".json").read_text())
     facts["args"]["algorithm"] = "ARM"
