@@ -158,11 +158,11 @@ def test_features_that_have_changed_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "device", "games", "numbers", "expected"),
     [
-        ("hull", "cpu", 39, 1, Players("cpu")),  # a worker takes longer to start
-        ("hull", "cpu", 60, 1, Players("cpu", 3)),
+        ("hull", "cpu", 19, 1, Players("cpu")),  # a worker takes longer to start
+        ("hull", "cpu", 30, 1, Players("cpu", 3)),
         ("latent", "cuda", 180, 10**6, Players("cpu", 4)),
         ("hull", "cuda", 180, 10**8, Players("cuda")),  # a GPU is faster on many rows
-        ("hull", "cuda", 20, 10**6, Players("cuda")),
+        ("hull", "cuda", 19, 10**6, Players("cuda")),
         ("free", "cpu", 3, 10**6, Players("cpu", 3)),
     ],
 )

@@ -16,7 +16,7 @@ from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
 
 # Below so many games a worker takes longer to start than it saves.
-_GAMES_A_WORKER = 20
+_GAMES_A_WORKER = 10
 # Rows times features times classes, up to which a core takes no longer than a GPU for a game.
 _MAX_NUMBERS_ON_CORES = 2**24
 
