@@ -42,6 +42,7 @@ from regraft.estimators.placing import (
     warn_of_known,
 )
 from regraft.estimators.target_certificate import TargetCertificate
+from regraft.support.plurals import count
 from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
@@ -170,8 +171,8 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
     warn_of_known(reference, known, len(target.features))
     if len(target.features) < MIN_ROWS and not n:
         raise ValueError(
-            f"the target has {len(target.features)} rows and no labels: pass {MIN_ROWS} rows or "
-            "more."
+            f"the target has {count(len(target.features), 'rows')} and no labels: pass {MIN_ROWS} "
+            "rows or more."
         )
     log_joint = joint_of(model, target.features)
     labelled = log_ratios(log_joint[:n], reference.shares, target.y)

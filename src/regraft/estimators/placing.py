@@ -26,6 +26,7 @@ from regraft.core.group_shares import (
 from regraft.core.reference import Reference
 from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
+from regraft.support.plurals import count
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table, write_p_value
 from regraft.support.threads import threads_by_size
@@ -160,7 +161,9 @@ def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
 def check_enough(n_rows: int) -> None:
     """Raise ``ValueError`` if there are too few rows to place."""
     if n_rows < MIN_ROWS:
-        raise ValueError(f"the target has {n_rows} rows: pass {MIN_ROWS} or more to place it.")
+        raise ValueError(
+            f"the target has {count(n_rows, 'rows')}: pass {MIN_ROWS} or more to place it."
+        )
 
 
 def describe_place(model: CROClassifier, located: Located, n_rows: int) -> Placement:
