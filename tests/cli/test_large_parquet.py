@@ -201,11 +201,24 @@ def test_columns_of_ids_are_looked_for_and_known_with_an_engine_too(
             assert "'key'" not in done.err and "not read: 'patient'" in done.err
 
 
-@pytest.mark.parametrize("role", ["label", "domain", "kind"])
+def test_files_may_write_features_in_several_ways(run: Run, tmp_path: Path) -> None:
+    columns = _columns(0, 0.95, 0.7) | {"kind": [3, 4] * (N // 2)}
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    write_columns(folder / "a.parquet", columns)
+    write_columns(folder / "b.parquet", columns | {"kind": ["3", "4"] * (N // 2)})
+    empty = {name: cells[:0] for name, cells in columns.items()}
+    write_columns(folder / "c.parquet", empty | {"label": np.array([], str)})
+    done = run("fit", folder, "--id", "patient", "--out", tmp_path / "run", *LOCAL)
+    assert done.code == 0, done.err
+    assert f"fitting {2 * N} rows" in done.out + done.err
+
+
+@pytest.mark.parametrize("role", ["label", "domain"])
 def test_files_that_write_a_column_in_another_way_are_refused(
     run: Run, tmp_path: Path, role: str
 ) -> None:
-    columns = _columns(0, 0.95, 0.7) | {"domain": [1, 2] * (N // 2), "kind": [3, 4] * (N // 2)}
+    columns = _columns(0, 0.95, 0.7) | {"domain": [1, 2] * (N // 2)}
     folder = tmp_path / "rows"
     folder.mkdir()
     write_columns(folder / "a.parquet", columns)

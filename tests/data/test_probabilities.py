@@ -72,6 +72,63 @@ def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suff
         read(path, [2, 3, 10])
 
 
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (("P(A)", "P(a)"), ("A", "a")),
+        (("prob a (b)", "prob c"), ("a (b)", "c")),
+        (("row", "col"), ("row", "col")),
+        (("0.0", "1.0"), (0, 1)),
+        (("probability_0", "probability_1"), (0.0, 1.0)),
+        (("true", "FALSE"), (True, False)),
+    ],
+)
+def test_names_of_classes_are_told_apart(tmp_path: Path, names: Any, classes: Any) -> None:
+    path = write_columns(tmp_path / "p.csv", dict(zip(names, P.T.tolist(), strict=True)))
+    order = np.argsort(np.array(classes))
+    assert read(path, classes) == P[:, order].tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "told"),
+    [
+        (("Sick", "sick", "SICK", "well"), ("sIck", "well"), "do not tell the classes .* apart"),
+        (("score_a", "score_b", "score_c"), "bc", "has the columns 'score_a'.* the classes 'b', "),
+        (("well", "other"), ("well", "sick"), "has no column 'probability_sick'"),
+    ],
+)
+def test_names_that_tell_too_little_are_refused(
+    tmp_path: Path, names: Any, classes: Any, told: str
+) -> None:
+    columns = {name: [1 / len(names)] * 2 for name in names}
+    path = write_columns(tmp_path / "p.csv", columns)
+    with refused(told, TableError, path=path):
+        read(path, list(classes))
+
+
+@pytest.mark.parametrize("names", ["{}", "P({})", "probability_{}"])
+def test_classes_that_no_row_has_are_kept(tmp_path: Path, names: str) -> None:
+    values = [[0.5, 0.25, 0.25], [0.0, 0.75, 0.25]]
+    columns = {names.format(c): list(v) for c, v in zip("cab", np.transpose(values), strict=True)}
+    path = write_columns(tmp_path / "p.csv", columns | {"row": [1, 2]})
+    assert read(path, ["a", "b"]) == [[0.25, 0.25, 0.5], [0.75, 0.25, 0.0]]
+    np.savez(tmp_path / "p.npz", probabilities=values, classes=np.array(list("cab")))
+    assert read(tmp_path / "p.npz", ["a", "b"]) == [[0.25, 0.25, 0.5], [0.75, 0.25, 0.0]]
+
+
+def test_classes_of_arrays_are_checked(tmp_path: Path) -> None:
+    for classes, told in (
+        (np.array(["x", "z"]), "has the classes 'x', 'z', and the data '0', '1'"),
+        (np.array(["0", "1"], object), "pickled objects are never loaded"),
+        (np.array([0, 1, 2]), "has 3 classes and 2 columns"),
+    ):
+        np.savez(tmp_path / "p.npz", probabilities=P, classes=classes)
+        with refused(told, TableError, path=tmp_path / "p.npz"):
+            read(tmp_path / "p.npz", Y)
+    np.savez(tmp_path / "p.npz", probabilities=P, classes=np.array([1, 0]))
+    assert read(tmp_path / "p.npz", Y.astype(float)) == P[:, ::-1].tolist()
+
+
 def test_rows_are_matched_by_ids_or_numbers(tmp_path: Path) -> None:
     columns = {"row": [2, 1], "pid": ["b", "a"], "probability_0": [0.5, 0.25]}
     columns["probability_1"] = [0.5, 0.75]
@@ -79,12 +136,27 @@ def test_rows_are_matched_by_ids_or_numbers(tmp_path: Path) -> None:
     assert read(path, Y, np.array(["a", "b"]), "pid") == P.tolist()
     assert read(path, Y, np.array(["b", "a"]), "pid") == P[::-1].tolist()
     assert read(path, Y) == P.tolist()
-    for ids in (["a", "c"], ["a", "b", "c"], ["a"]):
-        with refused("has other rows than the data by the column 'pid'", TableError, path=path):
+    one = read_probabilities(path, Y[1:], kept=np.array([False, True]))
+    assert one.values.tolist() == P[1:].tolist()  # the first row is of a target
+    for ids, told in (
+        (["a", "c"], "has no row with 'c' as 'pid', which the data have"),
+        (["a", "a"], "the data have some 'pid' twice"),
+    ):
+        with refused(told, TableError, path=path if "row" in told else None):
             read(path, Y, np.array(ids), "pid")
-    path = write_columns(tmp_path / "q.csv", columns | {"row": [2, 3]})
-    with refused("has other rows than the data by the column 'row'", TableError, path=path):
-        read(path, Y)
+    for more, told in (
+        ({"row": [2, 3]}, "has no row with '1' as 'row'"),
+        ({"row": [1, 1]}, "has some 'row' twice or not at all"),
+        ({"row": [1, None]}, "has some 'row' twice or not at all"),
+    ):
+        path = write_columns(tmp_path / "q.csv", columns | more)
+        with refused(told, TableError, path=path):
+            read(path, Y)
+    path = write_columns(tmp_path / "n.csv", columns | {"pid": ["01", "2.0"]})
+    assert read(path, Y, np.array([2, 1]), "pid") == [[0.25, 0.75], [0.5, 0.5]]
+    del columns["row"]
+    with pytest.warns(UserWarning, match="has a column 'pid', which the data lack or have gaps in"):
+        read(write_columns(tmp_path / "p.csv", columns), Y, None, "pid")
 
 
 def test_an_audit_of_predictions_does_not_depend_on_the_order_of_rows(
@@ -103,10 +175,12 @@ def test_an_audit_of_predictions_does_not_depend_on_the_order_of_rows(
     other = write_columns(
         tmp_path / "other.csv", {k: v[order].tolist() for k, v in columns.items()}
     )
-    audits = [
-        run("audit", tmp_path / "p" / "predictions.csv", each, "--id", "pid")
-        for each in (table, other)
-    ]
-    assert [done.code for done in audits] == [0, 0], audits
-    first, second = (done.out.splitlines()[-12:] for done in audits)
-    assert first == second
+    predictions = tmp_path / "p" / "predictions.csv"
+    audits = [run("audit", predictions, each, "--id", "pid") for each in (table, other)]
+    # So they are by a column "id" that nobody names.
+    for path in (predictions, table, other):
+        path.write_text(path.read_text().replace("pid", "id", 1))
+    audits += [run("audit", predictions, each) for each in (table, other)]
+    assert [done.code for done in audits] == [0] * 4, audits
+    first, *rest = (done.out.splitlines()[-12:] for done in audits)
+    assert rest == [first] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,16 @@ def test_rows_of_the_fit_are_warned_of(model: CROClassifier) -> None:
     for use in (place, adapt):
         with pytest.warns(UserWarning, match="50 rows of the target are rows that the model was"):
             use(model, rows)
+
+
+def test_rows_that_are_often_alike_are_not_taken_for_those_of_the_fit() -> None:
+    rng = np.random.default_rng(0)
+    domain, X = np.repeat([0, 1], 500), rng.integers(0, 4, (1000, 2)).astype(float)
+    y = rng.integers(0, 2, 1000)
+    model = CROClassifier().fit(X, y, domain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        place(model, rng.integers(0, 4, (200, 2)).astype(float))
 
 
 def test_models_without_groups_are_refused_before_a_row_is_read(model: CROClassifier) -> None:

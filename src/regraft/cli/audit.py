@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from regraft.estimators.pipelines import Model
 
 
+_ID = "id"  # the column of ids where none is named
+
+
 @command("audit", html=True)
 def audit_command(
     session: Session,
@@ -139,8 +142,9 @@ def _read(
     from regraft.estimators.pipelines import split_model
 
     if not predictor.is_dir():
-        table = read_labelled(data, named.label or "label", named.domain or "domain", choice=choice)
-        judged = read_probabilities(predictor, table.y, table.id, choice.id or "id")
+        names = named.label or "label", named.domain or "domain"
+        table = read_labelled(data, *names, choice=choice, usual_id=_ID)
+        judged = read_probabilities(predictor, table.y, table.id, choice.id or _ID, table.kept)
         return judged, table.X, table.y, table.domain
     model, roles = _load(predictor, named, choice)
     found = read_table(data, **roles._asdict(), need_id=choice.id is not None)

@@ -176,6 +176,8 @@ def keep_integers(values: Any) -> Any:
 
     On the way to an array they would become floats, which are not exact beyond 2**53.
     """
+    if getattr(values, "ndim", 1) == 2 and values.shape[1] == 1 and hasattr(values, "iloc"):
+        values = values.iloc[:, 0]
     kept = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
     if kept is None or kept.kind not in "iub" or values.isna().any():
         return values

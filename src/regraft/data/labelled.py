@@ -32,6 +32,8 @@ class LabelledTable(FeatureTable):
     # columns (n,) by name as they are in the file, and what made X of them; None without names
     columns: Columns | None = field(default=None, kw_only=True)
     preprocessing: TableFeatures | None = field(default=None, kw_only=True)
+    # which rows of the file (n_file,) these are; None for all
+    kept: NDArray[np.bool_] | None = field(default=None, kw_only=True)
 
     def count_rows(self) -> dict[str, dict[str, int]]:
         """Count the rows of every domain by class."""
@@ -58,25 +60,29 @@ def read_labelled(
     domain: str = "domain",
     group: str | None = None,
     choice: ColumnChoice = ALL_COLUMNS,
+    usual_id: str | None = None,
 ) -> LabelledTable:
     """Read a file or a bank as :func:`read_table` does, and demand labels and domains.
 
     Rows of targets, whose domain is a negative integer, are left out with a warning. Named columns
-    become numbers by :class:`~regraft.estimators.table_features.TableFeatures`.
+    become numbers by :class:`~regraft.estimators.table_features.TableFeatures`. Where no id is
+    chosen, a column ``usual_id`` may be there.
     """
     table = read_table(
         path,
         label=label,
         domain=domain,
         group=group,
-        id=choice.id,
+        id=choice.id or usual_id,
         need_id=choice.id is not None,
         choice=choice,
     )
-    table = _leave_out_targets(table)
+    kept = _find_sources(table)
+    if kept is not None:
+        table = _take(table, kept)
     _check_kinds(path, table, label, domain)
     if not isinstance(table.X, Mapping):
-        return LabelledTable(**vars(table))
+        return LabelledTable(**vars(table), kept=kept)
     before = choice.make_features()
     try:
         X = before.fit(table.X, sample_domain=table.domain).transform(table.X)
@@ -85,23 +91,29 @@ def read_labelled(
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
     made = {"X": X, "features": tuple(before.get_feature_names_out())}
-    return LabelledTable(**{**vars(table), **made}, columns=table.X, preprocessing=before)
+    whole = {**vars(table), **made, "columns": table.X, "preprocessing": before, "kept": kept}
+    return LabelledTable(**whole)
 
 
-def _leave_out_targets(table: FeatureTable) -> FeatureTable:
+def _find_sources(table: FeatureTable) -> NDArray[np.bool_] | None:
+    """Return which rows are of sources, None if all are; warn of the others."""
     assert table.domain is not None  # it is needed
     targets = is_target(table.domain)
     if not targets.any() or targets.all():
-        return table
+        return None
     names = ", ".join(map(str, np.unique(table.domain[targets]).tolist()))
     warnings.warn(
         f"{count(int(targets.sum()), 'rows')} of negative domains ({names}) are of targets, and "
         "left out.",
         stacklevel=3,
     )
-    X = take_rows(table.X, ~targets) if isinstance(table.X, Mapping) else table.X[~targets]
+    return ~targets
+
+
+def _take(table: FeatureTable, rows: NDArray[np.bool_]) -> FeatureTable:
+    X = take_rows(table.X, rows) if isinstance(table.X, Mapping) else table.X[rows]
     y, domain, group, ids = (
-        None if values is None else values[~targets]
+        None if values is None else values[rows]
         for values in (table.y, table.domain, table.group, table.id)
     )
     return replace(table, X=X, y=y, domain=domain, group=group, id=ids)

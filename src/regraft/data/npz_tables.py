@@ -122,6 +122,17 @@ def read_matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
+def read_texts(path: Path, arrays: Any, name: str) -> list[str]:
+    """Return an array of texts or numbers (n,) as texts; raise ``TableError`` if it is none."""
+    values = _npz_array(path, arrays, name)
+    if values.ndim != 1 or values.dtype.kind not in "biufU":
+        raise TableError(
+            f"array {name!r} of {path} has shape {values.shape} and type {values.dtype}: save "
+            "texts or numbers of shape (classes,)."
+        )
+    return [str(value) for value in values.tolist()]
+
+
 def _find_array(arrays: Any, role: Role) -> str:
     """Return the name of the array with this role, or what it should be."""
     alias = _ALIASES.get(role.name, role.name) if role.option in _ALIASES else role.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.columns import TableError, quoted
-from regraft.data.npz_tables import open_npz, read_matrix
+from regraft.data.npz_tables import open_npz, read_matrix, read_texts
 from regraft.data.tables import FeatureTable, check_table_file, read_table, to_matrix
+from regraft.estimators.column_kinds import parse_number, to_texts
 
 _PREFIX = "probability_"
-# Other ways to write it: P(sick), prob sick, p1.
-_NAMED = re.compile(r"(?:(?:probability|proba|prob|p)[\s_(\[]+|p(?=\d))(.+?)[)\]]?")
 _NUMBER = "row"  # column of the rows' numbers, from 1, as regraft predict writes it
+_ALL_CLASSES = 1e-3  # how far from 1 the sum of a row may be
+# How the names of columns tell a class: as regraft predict writes it, P(sick) or prob sick, p1.
+_NOTATIONS = (
+    re.compile(rf"{_PREFIX}(.+)"),
+    re.compile(r"(?:probability|proba|prob|p) ?\((.+)\)", re.IGNORECASE),
+    re.compile(r"(?:probability|proba|prob|p)[\s_](.+)|p(\d+)", re.IGNORECASE),
+    re.compile(r"(.+)"),
+)
 
 
 @dataclass(frozen=True)
@@ -35,16 +42,22 @@ class StoredProbabilities:
 
 
 def read_probabilities(
-    path: str | Path, labels: NDArray[Any], ids: NDArray[Any] | None = None, id_column: str = "id"
+    path: str | Path,
+    labels: NDArray[Any],
+    ids: NDArray[Any] | None = None,
+    id_column: str = "id",
+    kept: NDArray[np.bool_] | None = None,
 ) -> StoredProbabilities:
     """Read class probabilities: an array ``probabilities`` in .npz, or a table's columns.
 
     Columns ``probability_<label>``, as ``regraft predict`` writes them, ``P(<label>)`` and
     ``<label>`` are found by their names, and what else there is is left out; of .npz, an array
     ``classes`` names them. Without such names, they are in the sorted order of ``labels``. Rows are
-    matched by their ``ids``, where the file has the ``id_column`` too, or by their numbers.
+    matched by their ``ids``, if the file has the ``id_column``, else by their numbers. ``kept``
+    says which rows of the data's file the labels are of; None for all.
     """
     path, classes = Path(path), np.unique(labels)
+    kept = np.ones(len(labels), np.bool_) if kept is None else kept
     check_table_file(path)
     if path.suffix.lower() == ".npz":
         with open_npz(path) as arrays:
@@ -54,27 +67,55 @@ def read_probabilities(
                     "one of shape (rows, classes)."
                 )
             values = read_matrix(path, arrays, "probabilities")
-            named = arrays["classes"].astype(str).tolist() if "classes" in arrays.files else []
-        if not named:
+            names = read_texts(path, arrays, "classes") if "classes" in arrays.files else None
+        values = values[kept] if len(values) == len(kept) else values
+        if names is None:
             return StoredProbabilities(classes, values)
-        if len(named) != values.shape[1]:
-            raise TableError(f"{path} has {len(named)} classes and {values.shape[1]} columns.")
-        found = _find_columns(path, named, classes)
-        assert found is not None
-        at = [named.index(name) for name in found]
-        return StoredProbabilities(_with_others(classes, found), values[:, at])
-    table = read_table(path, id=id_column, need_label=False, need_domain=False)
-    columns = _find_columns(path, table.features, classes)
-    if columns is None:
-        columns = [name for name in table.features if name != _NUMBER]
-        if (len(table), len(columns)) == (len(labels), len(classes)):  # others are refused
-            warnings.warn(
-                f"the columns {quoted(columns)} of {path} are taken for the classes "
-                f"{quoted(list(map(str, classes)))} in this order: name them {_PREFIX}<class>.",
-                stacklevel=2,
+        if len(names) != values.shape[1]:
+            raise TableError(
+                f"{path} has {len(names)} classes and {values.shape[1]} columns of probabilities: "
+                "name one for each."
             )
-    values = to_matrix(table, columns)[_match_rows(path, table, ids, id_column)]
-    return StoredProbabilities(_with_others(classes, columns), values)
+        chosen = _find_columns(path, names, classes)
+        if chosen is None:
+            raise TableError(
+                f"{path} has the classes {quoted(names)}, and the data "
+                f"{quoted(list(map(str, classes)))}: name the same."
+            )
+        chosen += [name for name in names if name not in chosen]
+        order = [names.index(name) for name in chosen]
+        return StoredProbabilities(_with_others(classes, chosen), values[:, order])
+    table = read_table(path, need_label=False, need_domain=False)
+    names = [name for name in table.features if name != id_column]
+    columns = _find_columns(path, names, classes)
+    is_named = columns is not None
+    if columns is None:
+        columns = [name for name in names if name != _NUMBER]
+        if len(columns) != len(classes):
+            raise TableError(
+                f"{path} has the columns {quoted(columns)}, and the data the classes "
+                f"{quoted(list(map(str, classes)))}: write a column {_PREFIX}<class> for each."
+            )
+        warnings.warn(
+            f"the columns {quoted(columns)} of {path} are taken for the classes "
+            f"{quoted(list(map(str, classes)))} in this order: name them {_PREFIX}<class>.",
+            stacklevel=2,
+        )
+    others = [name for name in names if name not in (*columns, _NUMBER)]
+    if is_named and others:
+        columns = _add_classes(table, columns, others)
+    rows = _match_rows(path, table, columns, ids, id_column, kept)
+    return StoredProbabilities(_with_others(classes, columns), to_matrix(table, columns)[rows])
+
+
+def _add_classes(table: FeatureTable, columns: list[str], others: list[str]) -> list[str]:
+    """Return all columns if only with the others, of classes that no row has, rows sum to one."""
+    try:
+        known, more = to_matrix(table, columns).sum(axis=1), to_matrix(table, others).sum(axis=1)
+    except TableError:  # they hold other things
+        return columns
+    is_whole, would_be = (np.abs(total - 1) <= _ALL_CLASSES for total in (known, known + more))
+    return [*columns, *others] if would_be.all() and not is_whole.all() else columns
 
 
 def _with_others(classes: NDArray[Any], columns: Sequence[str]) -> NDArray[Any]:
@@ -84,52 +125,89 @@ def _with_others(classes: NDArray[Any], columns: Sequence[str]) -> NDArray[Any]:
 
 
 def _find_columns(path: Path, names: Sequence[str], classes: NDArray[Any]) -> list[str] | None:
-    """Return the column of each class, and those of classes that no row has; None without names."""
-    prefixed = [name for name in names if name.startswith(_PREFIX)]
-    plain = [str(label).strip() for label in classes]  # headers are stripped too
-    found: list[str | None]
-    if prefixed:
-        found = [name if (name := f"{_PREFIX}{label}") in names else None for label in plain]
-    else:
-        told = {_class_of(name): name for name in names}
-        told |= {name.casefold(): name for name in names} | {name: name for name in names}
-        found = [told.get(label, told.get(label.casefold())) for label in plain]
-        if not any(found):
-            return None
-    missing = [label for label, name in zip(plain, found, strict=True) if name is None]
-    if missing:
-        wanted = quoted([f"{_PREFIX}{label}" for label in missing])
+    """Return the column of each class, and those of classes that no row has; None without names.
+
+    All are named in one way. Upper and lower case count only where they tell classes apart.
+    """
+    best: list[str] = []
+    for notation in _NOTATIONS:
+        told = {name: found for name in names if (found := notation.fullmatch(name.strip()))}
+        texts = {name: next(filter(None, found.groups())).strip() for name, found in told.items()}
+        for write in (_as_number, str.casefold):
+            chosen, missing = _pick(path, texts, classes, write)
+            if not missing:
+                # Of the other columns in such a notation, each is of a class that no row has.
+                rest = [] if notation is _NOTATIONS[-1] else texts
+                return [*chosen, *(name for name in rest if name not in chosen)]
+            if len(missing) < len(classes):
+                best = best or missing
+    if best:
+        wanted = quoted([f"{_PREFIX}{label}" for label in best])
         raise TableError(f"{path} has no column {wanted}: write one for each class of the data.")
-    chosen = [name for name in found if name is not None]
-    return [*chosen, *(name for name in prefixed if name not in chosen)]
+    return None
 
 
-def _class_of(name: str) -> str:
-    """Return the class, in lower case, that the name of a column tells."""
-    text = name.strip().casefold()
-    named = _NAMED.fullmatch(text)
-    return text if named is None else named[1].strip()
+def _as_number(text: str) -> str:
+    """Write numbers in one way, so that 1 and 1.0 are one class; leave other texts."""
+    try:
+        return repr(parse_number(text))
+    except ValueError:
+        return text
+
+
+def _pick(
+    path: Path, texts: Mapping[str, str], classes: NDArray[Any], write: Callable[[str], str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns of the classes, by what their names say, and the classes without one."""
+    chosen, missing = list[str](), list[str]()
+    for label in map(str, classes):
+        found = [name for name, text in texts.items() if write(text) == write(label.strip())]
+        if len(found) > 1 or set(found) & set(chosen):
+            raise TableError(
+                f"{path} has columns {quoted(list(texts))}, which do not tell the classes "
+                f"{quoted(list(map(str, classes)))} apart: name them {_PREFIX}<class>."
+            )
+        chosen += found
+        missing += [] if found else [label]
+    return chosen, missing
 
 
 def _match_rows(
-    path: Path, table: FeatureTable, ids: NDArray[Any] | None, id_column: str
+    path: Path,
+    table: FeatureTable,
+    columns: Sequence[str],
+    ids: NDArray[Any] | None,
+    id_column: str,
+    kept: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
     """Return the row of the file for each row of the data; raise ``TableError`` for others."""
     n = len(table)
-    if table.id is not None and ids is not None:
-        own, wanted, what = table.id.astype(str), ids.astype(str), f"the column {id_column!r}"
-    elif _NUMBER in table.features:
-        numbers = to_matrix(table, [_NUMBER])[:, 0]
-        own, wanted, what = numbers, np.arange(1.0, n + 1), f"the column {_NUMBER!r}"
+    assert isinstance(table.X, Mapping)
+    if id_column in table.features and ids is not None:
+        name, wanted = id_column, to_texts(ids).tolist()
+    elif _NUMBER in table.features and _NUMBER not in columns:
+        name, wanted = _NUMBER, [str(i + 1) for i in np.flatnonzero(kept)]
     else:
-        return np.arange(n)
-    if len(own) == len(wanted) and (own == wanted).all():
-        return np.arange(n)
-    place = {value: i for i, value in enumerate(own.tolist())}
-    found = [place.get(value, -1) for value in wanted.tolist()]
-    if len(place) < n or len(found) != n or min(found) < 0:
+        if id_column in table.features:
+            warnings.warn(
+                f"{path} has a column {id_column!r}, which the data lack or have gaps in: its rows "
+                "are taken in their order.",
+                stacklevel=3,
+            )
+        return np.flatnonzero(kept) if n == len(kept) else np.arange(n)
+    own = to_texts(table.X[name]).tolist()
+    place = {value: i for i, value in enumerate(own)}
+    if len(place) < n or None in place:
         raise TableError(
-            f"{path} has other rows than the data by {what}: pass the probabilities of just these "
-            "rows."
+            f"{path} has some {name!r} twice or not at all: write another one in each row, or "
+            "leave the column out."
         )
-    return np.array(found)
+    missing = [value for value in wanted if value not in place]
+    if missing:
+        raise TableError(
+            f"{path} has no row with {missing[0]!r} as {name!r}, which the data have: pass the "
+            "probabilities of all rows."
+        )
+    if len(set(wanted)) < len(wanted):
+        raise TableError(f"the data have some {name!r} twice: write another one in each row.")
+    return np.array([place[value] for value in wanted])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -156,12 +156,12 @@ def open_row_files(
         raise TableError(f"{path} does not exist: check the path.")
     files = _list_files(path)
     names: Sequence[str] = ()
-    kinds = dict[str, tuple[str, Path]]()  # by column, with the first file that has values there
-    ends = []
+    ends, schemas = [], []
     for file in files:
         with open_parquet(file) as opened:
-            own, types = opened.schema_arrow.names, opened.schema_arrow.types
+            own = opened.schema_arrow.names
             ends.append(opened.metadata.num_rows)
+            schemas.append(opened.schema_arrow)
         names = names or own
         if own != names:
             raise TableError(
@@ -169,16 +169,13 @@ def open_row_files(
                 "of a table with the same columns."
             )
         check_names(file, own)
-        for name, kind in zip(own, map(_kind, types), strict=True):
-            first, where = kinds.setdefault(name, (kind, file)) if kind else ("", file)
-            if first != kind:
-                raise TableError(
-                    f"column {name!r} holds {kind} in {file}, and {first} in {where}: write all "
-                    "files of a table with the same types."
-                )
     label_name, domain_name, _ = _find(files[0], names, label, domain, row_id)
     if not sum(ends):
         raise TableError(f"{path} has no rows: add data.")
+    for name in (label_name, domain_name):
+        if name is not None:
+            filled = zip(files, schemas, ends, strict=True)
+            _check_kinds(name, {file: schema.field(name).type for file, schema, n in filled if n})
     found = RowFiles(
         files, tuple(accumulate(ends)), len(names), label_name, domain_name, is_bank=False
     )
@@ -216,16 +213,25 @@ def _list_files(path: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _kind(column: Any) -> str:
-    """Say what a column of this type holds, nothing if it is empty; dates and such are texts."""
-    types = require("pyarrow.types", "parquet")
-    kind = column.value_type if types.is_dictionary(column) else column
-    if types.is_null(kind):
-        return ""
-    if types.is_boolean(kind):
-        return "true and false"
-    is_number = (types.is_integer, types.is_floating, types.is_decimal)
-    return "numbers" if any(check(kind) for check in is_number) else "texts"
+def _check_kinds(column: str, types: Mapping[Path, Any]) -> None:
+    """Raise ``TableError`` if a column holds texts in some files and numbers in others.
+
+    They would be other labels or domains, although they read the same.
+    """
+    arrow = require("pyarrow.types", "parquet")
+    is_number = arrow.is_boolean, arrow.is_integer, arrow.is_floating, arrow.is_decimal
+    found = dict[str, Path]()
+    for file, kind in types.items():
+        kind = kind.value_type if arrow.is_dictionary(kind) else kind
+        if not arrow.is_null(kind):
+            found.setdefault(
+                "numbers" if any(is_one(kind) for is_one in is_number) else "texts", file
+            )
+    if len(found) > 1:
+        raise TableError(
+            f"column {column!r} holds texts in {found['texts']}, and numbers in "
+            f"{found['numbers']}: write all files of a table with the same types."
+        )
 
 
 def _is_parquet(path: Path) -> bool:

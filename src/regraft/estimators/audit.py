@@ -238,9 +238,13 @@ def _probabilities(
         width = len(domains.classes)
         columns = np.arange(width)
         # A data frame may name its columns by class, in any order.
-        names = [str(name) for name in getattr(predictor, "columns", ())]
-        if sorted(names) == sorted(map(str, domains.classes)):
-            columns = np.array([names.index(str(label)) for label in domains.classes])
+        names = list(getattr(predictor, "columns", ()))
+        found = [
+            [i for i, name in enumerate(names) if name == label or str(name) == str(label)]
+            for label in domains.classes
+        ]
+        if len(names) == width and all(len(places) == 1 for places in found):
+            columns = np.concatenate(found).astype(np.intp)
     return _check_probabilities(predictor, (len(domains.y), width)), columns
 
 

@@ -40,6 +40,7 @@ MIN_ROWS = 10
 _WIDE = 0.9  # a share whose interval is this wide is unknown
 LEVEL = 1 - CONFIDENCE
 _ALIEN_ROWS = 6
+_DIFFERENT = 0.9  # share of different rows from which a row can be recognized
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,8 +265,13 @@ def check_target(model: CROClassifier, X: ArrayLike) -> NDArray[np.floating[Any]
 
 
 def check_new(model: CROClassifier, reference: Reference, known: NDArray[np.bool_]) -> None:
-    """Raise ``ValueError`` if all reference rows of a source are ``known`` (m,) among the rows."""
+    """Raise ``ValueError`` if all reference rows of a source are ``known`` (m,) among the rows.
+
+    Where rows are often alike, new ones are like old ones by chance, and nothing is said.
+    """
     domain = reference.domain.numpy()
+    if not _are_different(reference):
+        return
     for k, name in enumerate(model.domains_):
         if (domain == k).any() and known[domain == k].all():
             raise ValueError(
@@ -280,15 +286,20 @@ def warn_of_known(
     """Warn if most of ``n_rows`` are likely to be rows that the model was fitted on.
 
     ``known`` (m,) are the reference rows that are among them. The model keeps only a part of its
-    rows, so it knows only a part of them again.
+    rows, so it knows only a part of them again. Rows that are often alike say nothing.
     """
     n_known = min(int(known.sum()), n_rows)  # equal rows of the sources count twice
-    if n_known > float(reference.sampled) * n_rows / 2:
+    if n_known > float(reference.sampled) * n_rows / 2 and _are_different(reference):
         warnings.warn(
             f"{n_known} rows of {what} are rows that the model was fitted on: pass rows that are "
             "new to it.",
             stacklevel=3,
         )
+
+
+def _are_different(reference: Reference) -> bool:
+    rows = {row.tobytes() for row in reference.X.numpy()}
+    return len(rows) >= _DIFFERENT * len(reference.X)
 
 
 def find_known(reference: Reference, features: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:

@@ -135,8 +135,8 @@ def describe_damage(folder: Path, damaged: Sequence[Damage]) -> str:
         return ""
     return (
         f"{folder} has {count(len(damaged), 'damaged lines')}, left out of the tables, the first "
-        f"in {damaged[0]}: remove the folders of such runs and launch the sweep again to make them "
-        "anew."
+        f"in {damaged[0]}: launch the sweep again, and remove the folders of such runs before if "
+        "they are done, to make them anew."
     )
 
 

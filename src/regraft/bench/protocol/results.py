@@ -78,12 +78,11 @@ def read_results(folder: Path, *, every_line: bool = False) -> Results:
     unfinished, open_runs = 0, set[RunKey]()
     is_job = (folder / RESULTS).is_file()
     for job in [folder] if is_job else sorted(path.parent for path in folder.glob(f"*/{RESULTS}")):
-        before = len(damaged)
+        before, is_done = len(damaged), (job / DONE).exists()  # which a run becomes meanwhile
         lines = list(_read(job / RESULTS, damaged))
         keys = {key for (key, _), _ in lines}
-        is_unfinished = bool(lines) and not (job / DONE).exists()
-        unfinished += is_unfinished
-        if is_unfinished or len(damaged) > before:
+        unfinished += bool(lines) and not is_done
+        if not is_done or len(damaged) > before:
             open_runs |= keys
         for key in keys:
             owner = owners.setdefault(key, job)

@@ -39,8 +39,8 @@ class RunFolder:
     @property
     def is_done(self) -> bool:
         """Whether the run is finished, and its records are there."""
-        with suppress(OSError):
-            return (self.path / DONE).exists() and self._results.stat().st_size > 0
+        with suppress(OSError):  # ``done`` last, for who starts over removes it first
+            return self._results.stat().st_size > 0 and (self.path / DONE).exists()
         return False
 
     @property

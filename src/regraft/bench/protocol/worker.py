@@ -79,9 +79,10 @@ def perform(
         for job in assignment.jobs:
             folder = assignment.folder(job)
             try:
-                is_ours = folder.is_done or claims.enter_context(folder.claim())
+                is_done = folder.is_done
+                is_ours = is_done or claims.enter_context(folder.claim())
                 # Asked again, for another worker may have finished it before the claim.
-                if folder.is_done:
+                if is_done or folder.is_done:
                     folder.clear()
                     outcomes[job] = Outcome(job, "done")
                 elif not is_ours:
