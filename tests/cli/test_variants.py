@@ -165,5 +165,9 @@ def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: 
     table = tmp_path / "table.csv"
     table.write_text("a,b\n")
     ran = run("report", without, "--out", table)
-    assert ran.code == 2 and "let it end in .html" in ran.err and table.read_text() == "a,b\n"
+    assert (
+        ran.code == 2
+        and "is there, and no page: name another" in ran.err
+        and table.read_text() == "a,b\n"
+    )
     assert run("report", without, "--quiet") == Ran(0, "", "")

@@ -11,6 +11,8 @@ from regraft.cli.command import command
 from regraft.cli.options import path_option
 from regraft.cli.session import Session
 
+_BEGINNING = b"<!doctype html"  # of a page, which may be replaced
+
 
 @command(loading=None)
 def report(
@@ -28,10 +30,15 @@ def report(
     """Make a page to look at and to pass on from what other commands have written."""
     if path is not None and path.is_dir():
         raise ValueError(f"{path} is a folder: name a file with --out, such as {path}/report.html.")
-    if path is not None and path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{path} is no name of a page: let it end in .html.")
+    if path is not None and path.is_file() and not _is_page(path):
+        raise ValueError(f"{path} is there, and no page: name another file with --out.")
     with session.working(f"reading {folder}"):
         from regraft.report import write_report
 
         written = write_report(folder, path)
     session.finish({"report": str(written)}, [written])
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_BEGINNING)).lower() == _BEGINNING

@@ -96,11 +96,12 @@ def read_probabilities(
                 f"{path} has the columns {quoted(columns)}, and the data the classes "
                 f"{quoted(list(map(str, classes)))}: write a column {_PREFIX}<class> for each."
             )
-        warnings.warn(
-            f"the columns {quoted(columns)} of {path} are taken for the classes "
-            f"{quoted(list(map(str, classes)))} in this order: name them {_PREFIX}<class>.",
-            stacklevel=2,
-        )
+        if len(table) == len(kept):  # others are refused
+            warnings.warn(
+                f"the columns {quoted(columns)} of {path} are taken for the classes "
+                f"{quoted(list(map(str, classes)))} in this order: name them {_PREFIX}<class>.",
+                stacklevel=2,
+            )
     others = [name for name in names if name not in (*columns, _NUMBER)]
     if is_named and others:
         columns = _add_classes(table, columns, others)
