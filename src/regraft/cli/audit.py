@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from regraft.estimators.pipelines import Model
 
 
-_ID = "id"  # the column of ids where none is named
-
-
 @command("audit", html=True)
 def audit_command(
     session: Session,
@@ -136,15 +133,15 @@ def _read(
 ) -> tuple[Any, Any, Any, Any]:
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
     from regraft.data.labelled import read_labelled
-    from regraft.data.model_features import features_for
+    from regraft.data.model_features import USUAL_ID, features_for
     from regraft.data.probabilities import read_probabilities
     from regraft.data.tables import read_table
     from regraft.estimators.pipelines import split_model
 
     if not predictor.is_dir():
         names = named.label or "label", named.domain or "domain"
-        table = read_labelled(data, *names, choice=choice, usual_id=_ID)
-        judged = read_probabilities(predictor, table.y, table.id, choice.id or _ID, table.kept)
+        table = read_labelled(data, *names, choice=choice, usual_id=USUAL_ID)
+        judged = read_probabilities(predictor, table.y, table.id, choice.id or USUAL_ID, table.kept)
         return judged, table.X, table.y, table.domain
     model, roles = _load(predictor, named, choice)
     found = read_table(data, **roles._asdict(), need_id=choice.id is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +28,7 @@ def collect_command(
 ) -> None:
     """Make the tables of a sweep by three selection rules, the last of which sees the test."""
     from regraft.bench.protocol import collection_tables as render
-    from regraft.bench.protocol.collection import collect, describe_damage
+    from regraft.bench.protocol.collection import collect, warn_of_damage
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
@@ -39,8 +38,7 @@ def collect_command(
     # A document goes to a file or a clipboard, where lines of progress would be in its way.
     with nullcontext() if latex or markdown else session.working(f"reading {folder}"):
         collection = collect(folder, rules, compat=compat)
-    if told := describe_damage(folder, collection.damaged):
-        warnings.warn(told, stacklevel=2)
+    warn_of_damage(folder, collection.damaged)
     if latex:
         session.document(render.latex(collection))
     elif markdown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -251,7 +250,7 @@ def _table_so_far(out: Path) -> Table | None:
 
 def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
-    from regraft.bench.protocol.collection import collect, describe_damage
+    from regraft.bench.protocol.collection import collect, warn_of_damage
     from regraft.bench.protocol.collection_tables import describe_numbers, remarks, tables
     from regraft.bench.protocol.run_folder import ERROR
 
@@ -262,8 +261,7 @@ def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]
     document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
-        if told := describe_damage(out, collection.damaged):
-            warnings.warn(told, stacklevel=2)
+        warn_of_damage(out, collection.damaged)
         session.tables(tables(collection), f"{describe_numbers(collection)}, ")
         for remark in remarks(collection):
             session.note(remark)

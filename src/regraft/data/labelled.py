@@ -85,7 +85,7 @@ def read_labelled(
         return LabelledTable(**vars(table), kept=kept)
     before = choice.make_features()
     try:
-        X = before.fit(table.X, sample_domain=table.domain).transform(table.X)
+        X = before.fit(table.X).transform(table.X)
     except ColumnProblems as error:
         raise TableError(join_problems(error.problems, str(path))) from None
     except ValueError as error:

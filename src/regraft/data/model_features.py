@@ -15,7 +15,7 @@ from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.pipelines import Model, split_model
 from regraft.estimators.table_features import TableFeatures
 
-_ID = "id"  # the column that names rows by default
+USUAL_ID = "id"  # the column that names rows by default
 
 
 def features_for(model: Model, table: FeatureTable) -> NDArray[np.floating[Any]]:
@@ -65,8 +65,8 @@ def find_roles(
     """
     roles: ColumnRoles = getattr(split_model(model)[1], "column_roles_", ColumnRoles())
     roles = ColumnRoles(label or roles.label, domain or roles.domain, id or roles.id)
-    is_free = _ID not in (*roles, *read_columns_of(model))
-    return roles if roles.id is not None or not is_free else roles._replace(id=_ID)
+    is_free = USUAL_ID not in (*roles, *read_columns_of(model))
+    return roles if roles.id is not None or not is_free else roles._replace(id=USUAL_ID)
 
 
 def _check_encoder(head: Any, table: FeatureTable) -> None:

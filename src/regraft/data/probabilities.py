@@ -60,53 +60,63 @@ def read_probabilities(
     kept = np.ones(len(labels), np.bool_) if kept is None else kept
     check_table_file(path)
     if path.suffix.lower() == ".npz":
-        with open_npz(path) as arrays:
-            if "probabilities" not in arrays.files:
-                raise TableError(
-                    f"{path} has no array 'probabilities' (it has {quoted(arrays.files)}): save "
-                    "one of shape (rows, classes)."
-                )
-            values = read_matrix(path, arrays, "probabilities")
-            names = read_texts(path, arrays, "classes") if "classes" in arrays.files else None
-        values = values[kept] if len(values) == len(kept) else values
-        if names is None:
-            return StoredProbabilities(classes, values)
-        if len(names) != values.shape[1]:
-            raise TableError(
-                f"{path} has {len(names)} classes and {values.shape[1]} columns of probabilities: "
-                "name one for each."
-            )
-        chosen = _find_columns(path, names, classes)
-        if chosen is None:
-            raise TableError(
-                f"{path} has the classes {quoted(names)}, and the data "
-                f"{quoted(list(map(str, classes)))}: name the same."
-            )
-        chosen += [name for name in names if name not in chosen]
-        order = [names.index(name) for name in chosen]
-        return StoredProbabilities(_with_others(classes, chosen), values[:, order])
+        return _read_arrays(path, classes, kept)
     table = read_table(path, need_label=False, need_domain=False)
     names = [name for name in table.features if name != id_column]
     columns = _find_columns(path, names, classes)
-    is_named = columns is not None
     if columns is None:
         columns = [name for name in names if name != _NUMBER]
-        if len(columns) != len(classes):
-            raise TableError(
-                f"{path} has the columns {quoted(columns)}, and the data the classes "
-                f"{quoted(list(map(str, classes)))}: write a column {_PREFIX}<class> for each."
-            )
-        if len(table) == len(kept):  # others are refused
-            warnings.warn(
-                f"the columns {quoted(columns)} of {path} are taken for the classes "
-                f"{quoted(list(map(str, classes)))} in this order: name them {_PREFIX}<class>.",
-                stacklevel=2,
-            )
-    others = [name for name in names if name not in (*columns, _NUMBER)]
-    if is_named and others:
+        _check_order(path, columns, classes, has_rows=len(table) == len(kept))
+    elif others := [name for name in names if name not in (*columns, _NUMBER)]:
         columns = _add_classes(table, columns, others)
     rows = _match_rows(path, table, columns, ids, id_column, kept)
     return StoredProbabilities(_with_others(classes, columns), to_matrix(table, columns)[rows])
+
+
+def _read_arrays(path: Path, classes: NDArray[Any], kept: NDArray[np.bool_]) -> StoredProbabilities:
+    with open_npz(path) as arrays:
+        if "probabilities" not in arrays.files:
+            raise TableError(
+                f"{path} has no array 'probabilities' (it has {quoted(arrays.files)}): save one "
+                "of shape (rows, classes)."
+            )
+        values = read_matrix(path, arrays, "probabilities")
+        names = read_texts(path, arrays, "classes") if "classes" in arrays.files else None
+    values = values[kept] if len(values) == len(kept) else values
+    if names is None:
+        return StoredProbabilities(classes, values)
+    if len(names) != values.shape[1]:
+        raise TableError(
+            f"{path} has {len(names)} classes and {values.shape[1]} columns of probabilities: "
+            "name one for each."
+        )
+    chosen = _find_columns(path, names, classes)
+    if chosen is None:
+        raise TableError(
+            f"{path} has the classes {quoted(names)}, and the data "
+            f"{quoted(list(map(str, classes)))}: name the same."
+        )
+    chosen += [name for name in names if name not in chosen]
+    order = [names.index(name) for name in chosen]
+    return StoredProbabilities(_with_others(classes, chosen), values[:, order])
+
+
+def _check_order(
+    path: Path, columns: Sequence[str], classes: NDArray[Any], *, has_rows: bool
+) -> None:
+    """Warn that columns without names of classes are taken in order; refuse more or fewer."""
+    shown = quoted(list(map(str, classes)))
+    if len(columns) != len(classes):
+        raise TableError(
+            f"{path} has the columns {quoted(columns)}, and the data the classes {shown}: write a "
+            f"column {_PREFIX}<class> for each."
+        )
+    if has_rows:  # others are refused
+        warnings.warn(
+            f"the columns {quoted(columns)} of {path} are taken for the classes {shown} in this "
+            f"order: name them {_PREFIX}<class>.",
+            stacklevel=3,
+        )
 
 
 def _add_classes(table: FeatureTable, columns: list[str], others: list[str]) -> list[str]:
@@ -132,8 +142,11 @@ def _find_columns(path: Path, names: Sequence[str], classes: NDArray[Any]) -> li
     """
     best: list[str] = []
     for notation in _NOTATIONS:
-        told = {name: found for name in names if (found := notation.fullmatch(name.strip()))}
-        texts = {name: next(filter(None, found.groups())).strip() for name, found in told.items()}
+        texts = {
+            name: next(filter(None, found.groups())).strip()
+            for name in names
+            if (found := notation.fullmatch(name.strip()))
+        }
         for write in (_as_number, str.casefold):
             chosen, missing = _pick(path, texts, classes, write)
             if not missing:

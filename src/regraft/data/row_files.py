@@ -175,7 +175,7 @@ def open_row_files(
     for name in (label_name, domain_name):
         if name is not None:
             filled = zip(files, schemas, ends, strict=True)
-            _check_kinds(name, {file: schema.field(name).type for file, schema, n in filled if n})
+            _check_types(name, {file: schema.field(name).type for file, schema, n in filled if n})
     found = RowFiles(
         files, tuple(accumulate(ends)), len(names), label_name, domain_name, is_bank=False
     )
@@ -213,7 +213,7 @@ def _list_files(path: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _check_kinds(column: str, types: Mapping[Path, Any]) -> None:
+def _check_types(column: str, types: Mapping[Path, Any]) -> None:
     """Raise ``TableError`` if a column holds texts in some files and numbers in others.
 
     They would be other labels or domains, although they read the same.

@@ -270,10 +270,9 @@ def check_new(model: CROClassifier, reference: Reference, known: NDArray[np.bool
     Where rows are often alike, new ones are like old ones by chance, and nothing is said.
     """
     domain = reference.domain.numpy()
-    if not _are_different(reference):
-        return
     for k, name in enumerate(model.domains_):
-        if (domain == k).any() and known[domain == k].all():
+        own = known[domain == k]
+        if len(own) and own.all() and _are_different(reference):
             raise ValueError(
                 f"the target holds the rows of the source {name}, which the model was fitted on: "
                 "pass rows of a new domain."

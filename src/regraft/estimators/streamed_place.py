@@ -45,9 +45,10 @@ def place_rows(
     """
     reference = reference_of(model)
     check_enough(rows.n_rows)
-    [known] = rows.sum(known_sums, reference.X)
-    check_new(model, reference, known.numpy() > 0)
-    warn_of_known(reference, known.numpy() > 0, rows.n_rows)
+    [counts] = rows.sum(known_sums, reference.X)
+    known = counts.numpy() > 0
+    check_new(model, reference, known)
+    warn_of_known(reference, known, rows.n_rows)
     maps = torch.from_numpy(model.group_heads_)
     likelihood = RowLikelihood(rows.map(row_ratios, maps, reference.shares))
     region = estimate_shares(likelihood, 0, reference)

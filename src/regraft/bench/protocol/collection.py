@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -129,15 +130,15 @@ class Collection:
         }
 
 
-def describe_damage(folder: Path, damaged: Sequence[Damage]) -> str:
-    """Return a sentence about lines that were skipped, empty if none was."""
-    if not damaged:
-        return ""
-    return (
-        f"{folder} has {count(len(damaged), 'damaged lines')}, left out of the tables, the first "
-        f"in {damaged[0]}: launch the sweep again, and remove the folders of such runs before if "
-        "they are done, to make them anew."
-    )
+def warn_of_damage(folder: Path, damaged: Sequence[Damage]) -> None:
+    """Warn of lines that were skipped, if there are any."""
+    if damaged:
+        warnings.warn(
+            f"{folder} has {count(len(damaged), 'damaged lines')}, left out of the tables, the "
+            f"first in {damaged[0]}: launch the sweep again, and remove the folders of such runs "
+            "before if they are done, to make them anew.",
+            stacklevel=3,
+        )
 
 
 def collect(

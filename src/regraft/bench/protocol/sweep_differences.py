@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.protocol.collection import Collection, collect, describe_damage
+from regraft.bench.protocol.collection import Collection, collect, warn_of_damage
 from regraft.bench.protocol.selection import RULES, Cell
 from regraft.support.table import Number, Table
 
@@ -86,8 +85,7 @@ def compare_sweeps(
     """
     both = [collect(folder, rules, compat=compat) for folder in (first, second)]
     for folder, each in zip((first, second), both, strict=True):
-        if told := describe_damage(folder, each.damaged):
-            warnings.warn(told, stacklevel=2)
+        warn_of_damage(folder, each.damaged)
     pairs = []
     for rule in rules:
         for dataset in sorted({name for each in both for name in each.selections[rule]}):
