@@ -33,7 +33,7 @@ from regraft.core.domains import Domains
 from regraft.core.group_mixture import MAX_GROUPS, GroupMixture, bin_scores, fit_mixture
 from regraft.core.group_models import GroupModels
 from regraft.core.heads import SourceHeads
-from regraft.core.whitening import fit_whitening, row_chunks
+from regraft.core.whitening import chunks_of, fit_whitening
 from regraft.support.memory_map import released
 
 LEVEL = 0.05  # of the test of "no hidden factor"
@@ -115,7 +115,7 @@ def rows_of_domains(domains: Domains) -> PrincipalRows:
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     basis = whitening.basis[:, -MAX_COMPONENTS:]
     T = basis.new_empty((len(domains.X), basis.shape[1]))
-    for rows in released(row_chunks(*domains.X.shape), domains.mapping):
+    for rows in released(chunks_of(domains.X), domains.mapping):
         T[rows] = (domains.X[rows].to(basis) - whitening.mean) @ basis
     sizes = len(domains.classes), len(domains.names)
     columns = domains.y, domains.domain, domains.weight, domains.row_weight

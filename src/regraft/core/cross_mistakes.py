@@ -12,7 +12,7 @@ from torch import Tensor
 from regraft.core.heads import SHRINKAGES, SourceHeads, deal_rows
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import log_probabilities, logits
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 
 _RIDGES = (1e-1, 1e-2, 1e-3)
 _MAX_ROUNDS = 20
@@ -75,7 +75,7 @@ def _fit_twins(Z: Tensor, masses: Tensor, ridge: Tensor, start: Tensor) -> Tenso
         heads = flat.reshape(shape)
         value = (ridge * heads.square()).sum(dim=(1, 2))
         gradient = 2 * ridge * heads
-        for rows in row_chunks(*Z.shape):
+        for rows in chunks_of(Z):
             chunk = Z[rows].to(heads.dtype)
             log_p = torch.log_softmax(chunk @ heads.transpose(1, 2), dim=2)
             value -= (masses[:, rows] * log_p).sum(dim=(1, 2))
@@ -85,9 +85,7 @@ def _fit_twins(Z: Tensor, masses: Tensor, ridge: Tensor, start: Tensor) -> Tenso
 
     # The curvature of a head that guesses, along each coordinate of the whitened rows.
     guess = (1 - 1 / shape[1]) / shape[1]
-    squares = sum(
-        totals[:, rows] @ Z[rows].square().to(start.dtype) for rows in row_chunks(*Z.shape)
-    )
+    squares = sum(totals[:, rows] @ Z[rows].square().to(start.dtype) for rows in chunks_of(Z))
     curvature = (guess * squares + 2 * ridge).repeat(1, shape[1])
     flat = minimize_batch(
         value_and_gradient, start.flatten(1), lambda g: g / curvature, tolerance=_TOLERANCE

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.newton import losses
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CrossFit:
         """Return logits (..., n) of rows ``Z`` (n, k) under heads (F, ..., k) of their folds."""
         flat = heads.reshape(len(heads), -1, heads.shape[-1])
         logits = flat.new_empty((flat.shape[1], len(Z)))
-        for rows in row_chunks(len(Z), flat.shape[0] * flat.shape[1] + Z.shape[1]):
+        for rows in chunks_of(Z, flat.shape[0] * flat.shape[1] + Z.shape[1]):
             every = flat @ Z[rows].to(flat.dtype).T  # (F, ..., rows)
             own = self.fold[rows].expand(1, flat.shape[1], -1)
             logits[:, rows] = every.gather(0, own).squeeze(0)

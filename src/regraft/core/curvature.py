@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.decompositions import cholesky
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 
 _CG_ITERATIONS = 200
 _GRAM_ENTRIES = 2**18  # of rows that should stay in cache
@@ -59,7 +59,7 @@ def pair_grams(Z: Tensor, p: Tensor, weight: Tensor, dtype: torch.dtype | None =
     dtype = p.dtype if dtype is None else dtype
     grams = p.new_zeros((classes * (classes - 1) // 2, k, k))
     pairs = [(a, b) for a in range(classes) for b in range(a)]
-    for rows in row_chunks(len(Z), k, _GRAM_ENTRIES):
+    for rows in chunks_of(Z, entries=_GRAM_ENTRIES):
         chunk = Z[rows].to(dtype)
         for gram, (a, b) in zip(grams, pairs, strict=True):
             pair = (weight[rows] * p[rows, a] * p[rows, b]).to(dtype)
@@ -84,7 +84,7 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """Return the diagonal (C, k) of :func:`hessian`; on whitened rows the rest is small."""
     diagonal = p.new_zeros((p.shape[1], Z.shape[1]))
     curvature = (weight.unsqueeze(1) * p * (1 - p)).to(Z.dtype)
-    for rows in row_chunks(*Z.shape):
+    for rows in chunks_of(Z):
         diagonal += curvature[rows].T @ Z[rows].square()
     return diagonal
 

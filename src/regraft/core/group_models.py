@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GroupModels:
     def log_posterior(self, X: Tensor, y: Tensor) -> Tensor:
         """Return log P(u | x, y) (n, G) of new rows."""
         logits = self.mean.new_empty((len(X), self.mean.shape[2]))
-        for rows in row_chunks(*X.shape):
+        for rows in chunks_of(X):
             every = torch.einsum("nd,cgd->ncg", X[rows].to(self.maps), self.maps[..., :-1])
             chosen = y[rows, None, None].expand(-1, 1, logits.shape[1])
             logits[rows] = every.gather(1, chosen).squeeze(1) + self.maps[y[rows], :, -1]

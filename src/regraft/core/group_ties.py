@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.domains import Domains
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 from regraft.support.memory_map import released
 
 _UNKNOWN = 0.5  # standard error of a share that no row tells anything about
@@ -67,7 +67,7 @@ def _correlate(found: Groups, domains: Domains, directions: Tensor) -> Tensor:
     """Correlate, within each class, the rows' groups with their scores along ``directions``."""
     y, C = domains.y, len(directions)
     score = directions.new_empty(len(y))
-    for rows in released(row_chunks(*domains.X.shape), domains.mapping):
+    for rows in released(chunks_of(domains.X), domains.mapping):
         score[rows] = (domains.X[rows].to(directions) * directions[y[rows]]).sum(dim=1)
     number = torch.arange(found.n_groups, device=y.device).to(score)
     pair = torch.stack([found.posterior.to(score) @ number, score])  # (2, n)

@@ -17,7 +17,7 @@ from regraft.core.domains import Domains, count_cells, domain_slices
 from regraft.core.many_classes import MANY_CLASSES, FoldedRows, cross_validate_some
 from regraft.core.newton import log_probabilities, losses, minimax_newton
 from regraft.core.ridge_path import FOLDS, RidgePath, shorten
-from regraft.core.whitening import Whitening, fit_whitening, row_chunks
+from regraft.core.whitening import Whitening, chunks_of, fit_whitening
 from regraft.support.memory_map import released
 
 SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
@@ -189,7 +189,7 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     the fit invariant to shuffling, relabelling, rotating and rescaling.
     """
     distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
-    for rows in released(row_chunks(*domains.X.shape), domains.mapping):
+    for rows in released(chunks_of(domains.X), domains.mapping):
         distance[rows] = (domains.X[rows].to(mean.dtype) - mean).square().sum(dim=1)
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]

@@ -16,7 +16,7 @@ from regraft.core.curvature import hessian, hessian_diagonal
 from regraft.core.decompositions import cholesky
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import has_many_numbers, log_probabilities
-from regraft.core.whitening import row_chunks
+from regraft.core.whitening import chunks_of
 
 FOLDS = 3
 # Fits stop when their excess risk is estimated to be below this many nats.
@@ -147,7 +147,7 @@ class RidgePath:
         gradient = heads.new_zeros((n_classes - 1, folds * count, k))
         above_last = (heads[:, :, :-1] - heads[:, :, -1:]).permute(2, 0, 1, 3)
         flat = above_last.reshape(-1, k).to(self._Z.dtype)
-        for rows in row_chunks(len(self._Z), len(flat) + folds * count, _CACHE_ENTRIES):
+        for rows in chunks_of(self._Z, len(flat) + folds * count, _CACHE_ENTRIES):
             Z, y = self._Z[rows], self._y[rows]
             logits = (flat @ Z.T).reshape(n_classes - 1, folds * count, -1)
             log_sum = _log_sum_with_zero(logits)
@@ -166,7 +166,7 @@ class RidgePath:
         """Return the part (folds, C, k) of the gradients that is the same at all heads."""
         sums = self._weight.new_zeros((FOLDS, n_classes, self._Z.shape[1]))
         # A matrix with a column for every class would need more memory than all rows.
-        for rows in row_chunks(len(self._Z), n_classes, _CACHE_ENTRIES):
+        for rows in chunks_of(self._Z, n_classes, _CACHE_ENTRIES):
             one_hot = torch.nn.functional.one_hot(self._y[rows], n_classes).to(self._Z.dtype).T
             for total, weight in zip(sums, self._training[:, rows], strict=True):
                 total += (one_hot * weight) @ self._Z[rows]

@@ -10,7 +10,7 @@ from torch import Tensor
 from regraft.core.domains import Domains
 from regraft.core.heads import SourceHeads
 from regraft.core.surrogates import WeightedSample
-from regraft.core.whitening import EIGENVALUE_FLOOR, row_chunks
+from regraft.core.whitening import EIGENVALUE_FLOOR, chunks_of
 from regraft.support.memory_map import released
 
 _ROUNDING = 1e-12  # of a column's mean; a column that varies less is constant
@@ -52,7 +52,7 @@ def standardize_columns(domains: Domains) -> Domains:
     """Return a copy whose columns have mean 0 and variance 1 over all rows; constants become 0."""
     weight, mean = domains.weight, domains.weight.new_zeros(domains.X.shape[1])
     variance = torch.zeros_like(mean)
-    chunks = row_chunks(*domains.X.shape)
+    chunks = chunks_of(domains.X)
     for rows in released(chunks, domains.mapping):
         mean += weight[rows] @ domains.X[rows].to(weight)
     for rows in released(chunks, domains.mapping):

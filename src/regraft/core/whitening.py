@@ -14,6 +14,7 @@ from regraft.support.memory_map import released
 _CHUNK_ROWS = 8192
 _CHUNK_ENTRIES = 2**21
 _CONVERSION_ENTRIES = 800_000
+_GPU_FACTOR = 32  # by which chunks are larger there: it would wait between shorter steps
 # Rows of short floats that would take more bytes than this in float64 are stored in float32.
 LARGE_BYTES = 2**30
 # Directions whose variance is below this share of the largest carry rounding noise only.
@@ -22,20 +23,32 @@ EIGENVALUE_FLOOR = 1e-11
 _ROUNDING = 1e-13
 
 
-def row_chunks(n: int, width: int = 1, entries: int = _CHUNK_ENTRIES) -> list[slice]:
+def row_chunks(
+    n: int, width: int = 1, entries: int = _CHUNK_ENTRIES, factor: int = 1
+) -> list[slice]:
     """Return slices of ``n`` rows, for work that needs temporaries of this ``width``.
 
-    A slice has at most 8192 rows, and so few that a temporary has about ``entries`` at most.
+    A slice has at most 8192 rows, and so few that a temporary has about ``entries`` at most, or
+    ``factor`` times as many of both.
     """
-    size = max(256, min(_CHUNK_ROWS, entries // width))
+    size = factor * max(256, min(_CHUNK_ROWS, entries // width))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def chunks_of(Z: Tensor, width: int | None = None, entries: int = _CHUNK_ENTRIES) -> list[slice]:
+    """Return slices of the rows ``Z`` (n, k) for the device that they are on.
+
+    Temporaries are as wide as ``Z``, unless told otherwise.
+    """
+    factor = _GPU_FACTOR if Z.is_cuda else 1
+    return row_chunks(len(Z), Z.shape[1] if width is None else width, entries, factor)
 
 
 def conversion_chunks(Z: Tensor, dtype: torch.dtype) -> list[slice]:
     """Return one slice of all rows if ``Z`` has this dtype, else chunks to convert one by one."""
     if Z.dtype == dtype:
         return [slice(0, len(Z))]
-    return row_chunks(len(Z), Z.shape[1], _CONVERSION_ENTRIES)
+    return chunks_of(Z, entries=_CONVERSION_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ class Whitening:
         shape = len(X), len(self.eigenvalues) + 1
         Z = X.new_ones(shape, dtype=_storage_dtype(shape, X.dtype, self.mean.dtype))
         directions = self.basis / self.scale
-        for rows in released(row_chunks(*X.shape), mapping):
+        for rows in released(chunks_of(X), mapping):
             whitened = (X[rows].to(self.mean.dtype) - self.mean) @ directions
             Z[place[rows], :-1] = whitened.to(Z.dtype)
         return Z
@@ -97,7 +110,7 @@ def fit_whitening(X: Tensor, weight: Tensor, mapping: mmap.mmap | None = None) -
 
     The pages of the memory-mapped file ``mapping`` behind ``X`` are released on the way.
     """
-    chunks = row_chunks(*X.shape)
+    chunks = chunks_of(X)
     mean = weight.new_zeros(X.shape[1])
     for rows in released(chunks, mapping):
         mean += weight[rows] @ X[rows].to(weight.dtype)

@@ -160,10 +160,13 @@ def test_features_that_have_changed_are_told(tmp_path: Path) -> None:
     [
         ("hull", "cpu", 19, 1, Players("cpu")),  # a worker takes longer to start
         ("hull", "cpu", 30, 1, Players("cpu", 3)),
-        ("latent", "cuda", 180, 10**6, Players("cpu", 4)),
-        ("hull", "cuda", 180, 10**8, Players("cuda")),  # a GPU is faster on many rows
-        ("hull", "cuda", 19, 10**6, Players("cuda")),
+        ("hull", "cpu", 180, 10**8, Players("cpu", 4)),
+        ("latent", "cuda", 180, 10**6, Players("cuda")),
+        ("hull", "cuda", 180, 10**8, Players("cuda")),
         ("free", "cpu", 3, 10**6, Players("cpu", 3)),
+        ("free", "cuda", 3, 10**6, Players("cpu", 3)),
+        ("free", "cuda", 1, 10**6, Players("cuda")),
+        ("free", "cuda", 180, 10**8, Players("cuda")),  # a GPU is faster on many rows
     ],
 )
 def test_who_plays(
@@ -184,11 +187,11 @@ def test_players_that_are_ready_are_those_that_play(
 ) -> None:
     monkeypatch.setattr(phase2, "count_cores", lambda: 2)
     with closing(WorkerPool(torch.device("cpu"))) as pool:
-        start_players("hull", "cuda", 5, 5, pool)
-        assert not multiprocessing.active_children()  # a GPU takes so few itself
-        start_players("hull", "cuda", 60, 1, pool)
-        assert len(multiprocessing.active_children()) == 1
         start_players("hull", "cuda", 60, 60, pool)
+        assert not multiprocessing.active_children()  # a GPU plays them itself
+        start_players("free", "cuda", 60, 1, pool)
+        assert len(multiprocessing.active_children()) == 1
+        start_players("free", "cuda", 60, 60, pool)
         ready = {child.pid for child in multiprocessing.active_children()}
         assert len(ready) == 2
         for part in ("first", "second"):

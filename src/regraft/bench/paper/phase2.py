@@ -17,7 +17,8 @@ from regraft.bench.protocol.worker import Assignment, Outcome, perform
 
 # Below so many games a worker takes longer to start than it saves.
 _GAMES_A_WORKER = 10
-# Rows times features times classes, up to which a core takes no longer than a GPU for a game.
+# Rows times features times classes, up to which a core plays the paper's own adversary in about
+# the time of a GPU.
 _MAX_NUMBERS_ON_CORES = 2**24
 
 
@@ -50,18 +51,19 @@ class Players:
 def choose_players(family: GameFamily, device: str, games: int, numbers: int) -> Players:
     """Choose where to play so many games, those that are done included, on so many ``numbers``.
 
-    The steps of a small game are too short for a GPU, which plays one after another, while each
-    core of the CPU plays its own.
+    A GPU takes a tenth of a core's time for a game, and several processes that share it are no
+    faster. The paper's own adversary takes many short steps, for which each core has its own game.
     """
-    if torch.device(device).type != "cpu" and numbers > _MAX_NUMBERS_ON_CORES:
-        return Players(device)
     is_long = family == "free"  # a game takes half a minute
+    on_gpu = torch.device(device).type != "cpu"
+    if on_gpu and not (is_long and numbers <= _MAX_NUMBERS_ON_CORES):
+        return Players(device)
     workers = min(count_cores(), games if is_long else games // _GAMES_A_WORKER)
     return Players("cpu", workers) if workers > 1 else Players(device)
 
 
 def start_players(family: GameFamily, device: str, games: int, left: int, pool: WorkerPool) -> None:
-    """Start those who will play the games of few numbers that are left, while a GPU trains."""
+    """Start those who will play the games that are left on the CPU, while a GPU trains."""
     players = choose_players(family, device, games, 0)
     if players.workers > 1:
         pool.start(min(players.workers, left))
