@@ -8,7 +8,7 @@ accuracies by training-domain validation. DomainBed's numbers are of its authors
 the best of 20 configurations by the same rule, means of 3 trials, of the 14 algorithms there were.
 ``!`` marks those that differ by more than 2 points.
 
-As a whole this has not been run on a GPU yet: on a processor only, with few algorithms and steps.
+docs/protocol.md has the table, and says why some cells differ.
 """
 
 from __future__ import annotations

@@ -122,3 +122,16 @@ def test_a_model_without_groups_is_refused(run: Run, stream: Path, tmp_path: Pat
     (tmp_path / "bare" / "reference.safetensors").unlink()
     done = run("drift", tmp_path / "bare", stream / "fine.npz")
     assert done.code == 2 and "no reference rows of its sources" in done.err
+
+
+def test_an_unknown_category_is_told_once(run: Run, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((90, 2))
+    columns = {"a": rows[:, 0], "b": rows[:, 1]}
+    known, new = ([each] * 45 + ["u"] * 45 for each in ("v", "w"))
+    own = {"label": ["yes", "no", "no"] * 30, "domain": ["x", "y"] * 45}
+    write_columns(tmp_path / "rows.csv", columns | {"c": known} | own)
+    write_columns(tmp_path / "new.csv", columns | {"c": new})
+    fitted = ["fit", tmp_path / "rows.csv", "--label", "label", "--domain", "domain"]
+    assert run(*fitted, "--out", tmp_path / "out").code == 0
+    done = run("drift", tmp_path / "out" / "model", tmp_path / "new.csv", "--batch", 45)
+    assert done.code == 0 and done.err.count("'c' (45 rows)") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -123,8 +124,9 @@ class _Stream:
 
     def check(self) -> None:
         """Read the first rows of each target; raise ``ValueError`` if it cannot be used."""
-        for path in self.targets:
-            next(self._read(path), None)
+        with warnings.catch_warnings(action="ignore"):  # they come when all rows are read
+            for path in self.targets:
+                next(self._read(path), None)
 
     def blocks(self) -> Iterator[Block]:
         row = 1

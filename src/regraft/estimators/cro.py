@@ -34,6 +34,7 @@ from regraft.estimators.cro_settings import check_cro_settings, warn_if_far
 from regraft.estimators.families import Family
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 from regraft.estimators.intervals import interval_of
+from regraft.estimators.parameter_types import check_numbers
 from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
 from regraft.premises.factorized_targets import find_targets
@@ -326,6 +327,7 @@ class CROClassifier(GameHead):
 
     def check_parameters(self) -> None:
         """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
+        check_numbers(self)
         check_cro_settings(self.get_params())
 
     def predict_interval(self, X: ArrayLike) -> Interval:

@@ -26,6 +26,7 @@ from regraft.core.features import check_features, check_no_text, column_names, i
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
+from regraft.estimators.parameter_types import check_numbers
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
 from regraft.support.threads import threads_for
 
@@ -142,6 +143,7 @@ class LinearHead(SoftmaxHead):
         Negative integers are domains of targets: their rows are left out. A sparse ``X`` is filled
         up, or refused if that takes too much memory.
         """
+        check_numbers(self)
         self._check_parameters()
         domains = self._check(X, y, sample_domain, sample_weight)
         if self._of_one_domain:

@@ -1,0 +1,27 @@
+"""The types of an estimator's parameters, as its constructor states them."""
+
+from __future__ import annotations
+
+from inspect import signature
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+_NUMBERS: dict[str, tuple[type, str]] = {
+    "float": (Real, "a number"),
+    "int": (Integral, "a whole number"),
+}
+
+
+def check_numbers(model: BaseEstimator) -> None:
+    """Raise ``ValueError`` for a parameter that should be a number, and is none."""
+    stated = signature(type(model)).parameters
+    for name, value in model.get_params(deep=False).items():
+        text, *others = str(stated[name].annotation).split(" | ")
+        if text not in _NUMBERS or (value is None and "None" in others):
+            continue
+        kind, words = _NUMBERS[text]
+        if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
+            or_none = " or None" if "None" in others else ""
+            raise ValueError(f"{name} is {value!r}: pass {words}{or_none}.")
