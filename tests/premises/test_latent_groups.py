@@ -220,6 +220,18 @@ def test_order_of_rows_and_names_make_no_difference() -> None:
     assert renamed.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-7)
 
 
+def test_order_of_features_makes_no_difference_where_several_maps_fit_alike() -> None:
+    truth = sample(random_maps(1, 3, 2, 4, 2), 1_500, seed=3)
+    fit = quietly(truth.domains, 3, restarts=4)
+    assert fit.agreement < 0.95
+    order = np.random.default_rng(0).permutation(truth.X.shape[1])
+    assert list(order) != sorted(order)
+    moved = check_domains(-truth.X[:, order], truth.y, truth.domain)
+    again = quietly(moved, 3, restarts=4)
+    assert again.restart_values == pytest.approx(fit.restart_values, abs=1e-6)
+    assert again.agreement == pytest.approx(fit.agreement, abs=1e-3)
+
+
 def test_seed_decides_and_restarts_and_an_early_end_are_told() -> None:
     domains = sample(random_maps(1, 3, 2, 2, 2), 800, seed=9).domains
     told: list[tuple[int, float]] = []

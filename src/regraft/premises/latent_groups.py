@@ -202,21 +202,30 @@ def _whiten(
 def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray[np.float64]]:
     """Yield packed maps to start from: along the differences of the source heads, then random.
 
-    All domains start from the same abduction, so that their names make no difference.
+    All domains start from the same abduction, so that their names make no difference. Nor do the
+    order of the features, and the signs that a decomposition happens to give.
     """
     rng = np.random.default_rng(options.seed)
     K, k, r = len(model.slices), model.Z.shape[1], model.groups
+    signs = _skew(model.weight @ model.Z.to(model.weight).pow(3))
     pooled, direction = _source_heads(model)
+    later = torch.arange(model.classes).to(direction)  # its entries of all classes sum to zero
+    direction = direction * _skew(signs @ direction.pow(3) @ later)
     spread = torch.linspace(
         -_START_SPREAD, _START_SPREAD, r, dtype=pooled.dtype, device=pooled.device
     )
     for i in range(options.restarts):
         drawn = torch.as_tensor(rng.standard_normal((k, r, 1 + model.classes)) / math.sqrt(k))
-        noise = drawn.to(pooled) * (_START_NOISE if i == 0 else 1.0)
+        noise = signs[:, None, None] * drawn.to(pooled) * (_START_NOISE if i == 0 else 1.0)
         A, D = noise[..., 0], pooled.unsqueeze(1) + noise[..., 1:]
         if i == 0:
             D = D + spread[:, None] * direction.unsqueeze(1)
         yield model.pack(fix_gauge(A).expand(K, -1, -1), fix_gauge(D))
+
+
+def _skew(third_moment: Tensor) -> Tensor:
+    """Return 1 or -1, by which the longer tail of an axis comes to be its positive one."""
+    return torch.where(third_moment < 0, -1.0, 1.0).to(third_moment)
 
 
 def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
