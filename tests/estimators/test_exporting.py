@@ -357,6 +357,24 @@ def test_what_cannot_be_exported_is_told(problem: Problem, tmp_path: Path) -> No
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["full"]
 
 
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_an_exported_model_takes_every_gap_that_its_own_takes(
+    problem: Problem, tmp_path: Path, is_strict: bool
+) -> None:
+    X, y, domain = problem.data
+    X = np.where(np.arange(X.size).reshape(X.shape) % (7 * X.shape[1]) == 0, np.nan, X)
+    assert np.isnan(X).any(axis=0).sum() == 1
+    gaps = MissingIndicator(error_on_new=is_strict)
+    step = FeatureUnion([("numbers", SimpleImputer()), ("gaps", gaps)])
+    head = ERMClassifier().fit(step.fit_transform(X), y, domain)
+    model = Pipeline([("step", step), ("head", head)])
+    if is_strict:
+        with refused("pass error_on_new=False"):
+            export(model, tmp_path / "model", to="json")
+    else:
+        check("json", model, X, as_rows(X), tmp_path)
+
+
 def test_an_export_that_disagrees_is_not_written(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,11 @@ def _follow_indicator(indicator: Any, features: Features) -> Features:
     terms = _raw_terms(indicator, features)
     if any(term.if_missing is not None for term in terms):
         raise ValueError("MissingIndicator after an imputer cannot be exported: put it first.")
+    if indicator.error_on_new and len(indicator.features_) < len(terms):
+        raise ValueError(
+            "MissingIndicator refuses gaps in columns without any in fit, which an exported model "
+            "cannot: pass error_on_new=False."
+        )
     chosen = (terms[place] for place in indicator.features_.tolist())
     return Features(tuple(ColumnTerm(term.column, "match", missing=True) for term in chosen))
 
