@@ -109,7 +109,7 @@ def test_a_folder_that_takes_no_files(
 def test_a_good_folder_stays_as_it_is(tmp_path: Path) -> None:
     check_output(tmp_path / "new" / "out")
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / ".regraft-trial.0123abcd").touch()  # as a kill would leave it
+    (tmp_path / ".regraft-trial.0123abcd~").touch()  # as a kill would leave it
     check_output(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -346,7 +346,7 @@ def test_a_kill_while_files_are_renamed(
         writer.finish(ORIGIN, *NAMES)
     with pytest.raises(ValueError, match="not finished"):
         open_bank(tmp_path / "b")
-    (tmp_path / "b" / ".bank.json.0123abcd").write_text("{")  # a kill leaves it, an error does not
+    (tmp_path / "b" / ".bank.json.0123abcd~").write_text("{")  # a kill leaves it, an error does not
     check_place(tmp_path / "b")
     with closing(BankWriter(tmp_path / "b", 3)) as writer:
         assert (writer.blocks, writer.rows) == (2, 5)

@@ -31,7 +31,7 @@ def test_lines_and_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None
 
 
 def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = ["c.safetensors", ".hidden", ".c.safetensors.lock", "c.0123abcd"]
+    others = ["c.safetensors", ".hidden", ".c.safetensors.lock", "c.0123abcd~", ".c.20240101"]
     for name in others:
         (tmp_path / name).touch()
     with monkeypatch.context() as killed:

@@ -104,6 +104,6 @@ def test_temporary_names_are_shown_as_they_will_be(tmp_path: Path) -> None:
         assert name_when_done(f"{stage / 'a.json'} is odd.") == f"{tmp_path / 'a.json'} is odd."
         assert name_when_done(f"{stage} is full.") == f"{tmp_path} is full."
         write(stage, "text")
-    assert name_when_done(".regraft-new.0123abcd/new/fit.json: full.") == "fit.json: full."
+    assert name_when_done(".regraft-new.0123abcd~/new/fit.json: full.") == "fit.json: full."
     path = tmp_path / "report.html"
     assert name_when_done(str(sibling(path))) == name_when_done(str(path)) == str(path)

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -20,12 +21,12 @@ if sys.platform != "win32":
 _TRIAL = "regraft-trial"
 _TRIAL_BYTES = 2**16
 _SUFFIX_LENGTH = 8
-_ANY_SUFFIX = "[0-9a-f]" * _SUFFIX_LENGTH
+_ANY_SUFFIX = "[0-9a-f]" * _SUFFIX_LENGTH + "~"  # which files of users hardly end in
 
 
 def sibling(path: Path) -> Path:
     """Make a hidden name beside ``path`` that nothing else has."""
-    return path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}")
+    return path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}~")
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def remove_abandoned(path: Path) -> None:
     """
     if sys.platform == "win32" or not path.parent.is_dir():
         return
-    for left in path.parent.glob(f".{path.name}.{_ANY_SUFFIX}"):
+    for left in path.parent.glob(f".{escape(path.name)}.{_ANY_SUFFIX}"):
         with suppress(OSError):  # another process was faster
             descriptor = os.open(left, os.O_RDONLY)
             try:

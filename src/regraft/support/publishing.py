@@ -25,10 +25,10 @@ from regraft.support.files import (
 
 READY = ".regraft-ready"  # published, and not all of it moved to its place yet
 _STAGE = "regraft-new"
-# What is in the names of files until they are renamed: the stage's folder, or a dot and digits.
-_PATH_OF_STAGE = rf"\.{_STAGE}\.[0-9a-f]{{8}}[\\/]new"
+# What files are called until they are renamed: in the stage, or a dot, digits and a tilde.
+_PATH_OF_STAGE = rf"\.{_STAGE}\.[0-9a-f]{{8}}~[\\/]new"
 _IN_STAGE = re.compile(rf"{_PATH_OF_STAGE}[\\/]|[\\/]?{_PATH_OF_STAGE}")
-_TEMPORARY = re.compile(r"(^|[\\/])\.([^\\/]+)\.[0-9a-f]{8}$")
+_TEMPORARY = re.compile(r"(^|[\\/])\.([^\\/]+)\.[0-9a-f]{8}~$")
 _NEW, _REPLACED = "new", "replaced"  # in a stage: the files, and the folders that they replace
 
 

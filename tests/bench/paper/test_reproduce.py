@@ -183,7 +183,7 @@ def test_nothing_is_done_twice_and_leftovers_are_removed(blobs: Digits, copy: Pa
     assert len(again.records) == 4
     before = set(contents(copy))
     for kind in ("phase1", "features"):
-        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
+        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd~").write_bytes(b"half")
     reproduce(*blobs, **SIZE, out=copy)
     assert set(contents(copy)) == before
 

@@ -48,7 +48,7 @@ def test_a_new_run_starts_at_its_beginning_without_leftovers(tmp_path: Path) -> 
         assert folder.resume() is None
     assert folder.records() == []
     folder.append(record(0))
-    (folder.path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
+    (folder.path / ".checkpoint.safetensors.0123abcd~").write_bytes(b"half")
     folder.resume()
     assert {path.name for path in folder.path.iterdir()} == {".lock", "results.jsonl"}
 
