@@ -5,8 +5,9 @@ Sparse matrices are welcome, but every model here is fitted on dense rows, so th
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
 _MAX_SCALE_RATIO = 1e3
 _MAX_DENSE_BYTES = 2**32  # of a sparse matrix that is filled up
 _MAX_NAMES = 3
+# Few entries hide the others if the range is so many times that of nine tenths of some rows.
+_FAR, _TAIL, _GLANCE = 1e4, 0.05, 200
 # Fitted by itself it would learn from rows that the model must not see.
 _IN_PIPELINE = "put {} before the model in a pipeline, which fits it on the model's rows alone"
 
@@ -166,11 +169,35 @@ def check_spread(features: NDArray[np.floating[Any]], names: Sequence[str] = ())
             f"{what} varies over {_MAX_SCALE_RATIO:g} times more than the median feature and "
             "drowns the others: standardize the features."
         )
+    warn_of_outliers(dict(zip(names, features.T, strict=False)))
     if d > n:
         _warn(
             f"X has more features ({d}) than rows ({n}), so the heads rest on the ridge alone: "
             "add rows or reduce the features."
         )
+
+
+def warn_of_outliers(columns: Mapping[str, NDArray[np.floating[Any]]]) -> None:
+    """Warn of columns of which few entries are so far out that the others look alike.
+
+    What is not finite counts for nothing.
+    """
+    found = [repr(name) for name, column in columns.items() if _hides_others(column)]
+    if found:
+        _warn(
+            f"{_columns(found)} {'have' if len(found) > 1 else 'has'} entries over {_FAR:,.0f} "
+            "times farther out than most rows, which look alike beside them: correct or clip them."
+        )
+
+
+def _hides_others(column: NDArray[np.floating[Any]]) -> bool:
+    column = column[np.isfinite(column)]
+    some = np.sort(column[:: -(-len(column) // _GLANCE) or 1].astype(np.float64))
+    if not len(some):
+        return False
+    tail = math.ceil(_TAIL * len(some))
+    inner = float(some[-tail - 1 :][0] - some[: tail + 1][-1])
+    return 0 < _FAR * inner < float(np.ptp(column))
 
 
 def warn_of_numbering(features: NDArray[np.floating[Any]], names: Sequence[str]) -> None:

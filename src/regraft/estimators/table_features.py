@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from regraft.core.domains import is_target
-from regraft.core.features import join_names
+from regraft.core.features import join_names, warn_of_outliers
 from regraft.estimators.column_kinds import (
     EQUALS,
     FREE_TEXT,
@@ -156,6 +156,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(names, object)
         numbers = {each.name: each.numbers() for each in kept if each.kind == "number"}
         texts = {each.name: to_texts(each.values) for each in kept if each.kind == "category"}
+        warn_of_outliers(numbers)
         self.transformer_ = _make_transformer(len(numbers), list(categories.values()))
         self.transformer_.fit(_matrix(numbers, texts))
         if left_out:
