@@ -16,6 +16,7 @@ from regraft import AdaptedClassifier, CROClassifier, ERMClassifier, adapt, load
 from regraft.core.evidence import Evidence
 from regraft.data.examples import DemoBank, load_demo
 from regraft.estimators.target_certificate import TargetCertificate
+from tests.helpers.problems import Problem
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +214,19 @@ def test_few_labels_show_an_interval_and_certify_nothing(
     )
     many = adapt(model, demo.X_target[:300], _labels(demo, 60, 300)).certificate_
     assert many.few is None and many.labelled is not None and "too few" not in many.added()
+
+
+def test_labels_of_rows_that_the_model_was_fitted_on_certify_nothing(problem: Problem) -> None:
+    model = CROClassifier().fit(*problem.data)
+    seen = np.arange(len(problem.y)) % 3 != 0
+    moved = np.where(seen[:, None], problem.X, problem.X + 0.1)
+    known = "rows of the target are rows that the model was fitted on"
+    with (
+        pytest.warns(UserWarning, match=known),
+        pytest.raises(ValueError, match="most of the labelled rows are rows that the model was"),
+    ):
+        adapt(model, moved, problem.y)
+    labels = np.where(seen, None, problem.y.astype(object))
+    with pytest.warns(UserWarning, match=known):
+        adapted = adapt(model, moved, labels)
+    assert adapted.certificate_.labels == (~seen).sum()

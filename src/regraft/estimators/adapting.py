@@ -35,6 +35,7 @@ from regraft.estimators.placing import (
     MIN_ROWS,
     check_new,
     closure_of,
+    count_known,
     describe_other,
     find_known,
     joint_of,
@@ -169,6 +170,11 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
     known = find_known(reference, target.features)
     check_new(model, reference, known)
     warn_of_known(reference, known, len(target.features))
+    if n and 2 * count_known(reference, find_known(reference, target.features[:n]), n) > n:
+        raise ValueError(
+            "most of the labelled rows are rows that the model was fitted on, on which it looks "
+            "better than it is: label rows that are new to it."
+        )
     if len(target.features) < MIN_ROWS and not n:
         raise ValueError(
             f"the target has {count(len(target.features), 'rows')} and no labels: pass {MIN_ROWS} "

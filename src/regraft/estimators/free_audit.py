@@ -110,6 +110,7 @@ def audit_free(
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.linear import LinearHead
     from regraft.estimators.pipelines import split_rows
+    from regraft.estimators.unseen import warn_if_seen
 
     check_surrogate(surrogate)
     head, X = split_rows(head, X)
@@ -119,6 +120,7 @@ def audit_free(
             "on: pass a fitted head of regraft with other rows, or take another family."
         )
     domains = check_domains(X, y, sample_domain, device=device)
+    warn_if_seen(head, X, sample_domain)
     if not np.array_equal(head.classes_, domains.classes):
         raise ValueError(
             f"the head knows the classes {head.classes_.tolist()}, and the rows have "

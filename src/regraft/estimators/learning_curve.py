@@ -111,7 +111,10 @@ def learning_curve(
             given = np.full(len(rows), None, dtype=object)
             given[:n] = labels[shown]
             if n or model.family == "latent":  # the other families learn from labels alone
-                found[0, draw, i] = adapt(model, rows, given).score(*judged)
+                with warnings.catch_warnings():
+                    if draw or i:  # the first head has told of the rows
+                        warnings.simplefilter("ignore")
+                    found[0, draw, i] = adapt(model, rows, given).score(*judged)
             if n:
                 found[1, draw, i] = _refit(features[shown], labels[shown], judged)
             on_cell(draw * len(sizes) + i + 1, draws * len(sizes))

@@ -41,6 +41,7 @@ _WIDE = 0.9  # a share whose interval is this wide is unknown
 LEVEL = 1 - CONFIDENCE
 _ALIEN_ROWS = 6
 _DIFFERENT = 0.9  # share of different rows from which a row can be recognized
+_INNOCENT, _FEWEST_KNOWN = 0.05, 5  # of known rows: a share and a number without a warning
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,18 +283,30 @@ def check_new(model: CROClassifier, reference: Reference, known: NDArray[np.bool
 def warn_of_known(
     reference: Reference, known: NDArray[np.bool_], n_rows: int, what: str = "the target"
 ) -> None:
-    """Warn if most of ``n_rows`` are likely to be rows that the model was fitted on.
+    """Warn if some of ``n_rows`` are likely to be rows that the model was fitted on.
 
     ``known`` (m,) are the reference rows that are among them. The model keeps only a part of its
     rows, so it knows only a part of them again. Rows that are often alike say nothing.
     """
-    n_known = min(int(known.sum()), n_rows)  # equal rows of the sources count twice
-    if n_known > float(reference.sampled) * n_rows / 2 and _are_different(reference):
+    n_known = count_known(reference, known, n_rows)
+    if n_known > max(_FEWEST_KNOWN, _INNOCENT * n_rows):
+        about = "about " if float(reference.sampled) < 1 else ""
         warnings.warn(
-            f"{n_known} rows of {what} are rows that the model was fitted on: pass rows that are "
-            "new to it.",
+            f"{about}{n_known:,} rows of {what} are rows that the model was fitted on: pass rows "
+            "that are new to it.",
             stacklevel=3,
         )
+
+
+def count_known(reference: Reference, known: NDArray[np.bool_], n_rows: int) -> int:
+    """Estimate how many of ``n_rows`` the model was fitted on, by the reference rows among them.
+
+    None are counted if the rows of the reference are often alike.
+    """
+    if not _are_different(reference):
+        return 0
+    found = {row.tobytes() for row in reference.X.numpy()[known]}
+    return min(round(len(found) / float(reference.sampled)), n_rows)
 
 
 def _are_different(reference: Reference) -> bool:

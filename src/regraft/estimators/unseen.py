@@ -61,7 +61,7 @@ def warn_if_seen(predictor: object, X: Any, sample_domain: Any) -> None:
 
 
 def _warn_of_part(head: SoftmaxHead, X: NDArray[Any]) -> None:
-    """Warn if most of the rows are likely to be among those that the head was fitted on."""
+    """Warn if some of the rows are likely to be among those that the head was fitted on."""
     reference = getattr(head, "reference_", None)  # which heads of the latent family have
     if reference is not None and not isinstance(head, AdaptedClassifier):
         warn_of_known(reference, find_known(reference, X), len(X), "those to audit")
@@ -73,10 +73,10 @@ def judge_unseen(
     """Return the head; or, if it was fitted on these rows, probabilities of heads like it.
 
     On rows that it was fitted on, a head looks better than it is. So each row is judged by a head
-    with the same settings that was fitted without it, and a warning says so.
+    with the same settings that was fitted without it, and a warning says so. If some of them were
+    among its rows, audits warn.
     """
     if not has_seen(head, X, sample_domain):
-        _warn_of_part(head, X)
         return head
     if isinstance(head, AdaptedClassifier):
         warnings.warn(
