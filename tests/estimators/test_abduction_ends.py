@@ -108,6 +108,18 @@ def test_columns_that_differ_are_found() -> None:
     assert compare_columns(found, X, y, ends)[0].columns[0].name == "column 5"
 
 
+def test_a_column_that_tells_the_groups_apart_comes_first() -> None:
+    u = np.repeat([0, 1], 50)
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    X[:, 1], X[:, 2] = -u, 0.1
+    found = make_abduction(np.stack([1 - u, u], axis=1), np.full((2, 2, 2), 0.5))
+    y = np.arange(100) % 2
+    ends = find_ends(found, y, np.full(100, "s0"), 1)
+    columns = compare_columns(found, X, y, ends, ["noise", "missing", "constant"])[0].columns
+    assert [each.name for each in columns] == ["missing", "noise", "constant"]
+    assert [each.difference for each in columns][::2] == [-99.0, 0.0]
+
+
 def test_what_was_put_into_a_gap_is_not_told() -> None:
     u = np.repeat([0, 1], 10)
     names = ["ca", "age", "ca is missing", "thal=low", "thal=high", "thal is missing"]

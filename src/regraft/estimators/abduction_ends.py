@@ -20,6 +20,7 @@ _LINE = 160  # characters
 _SAME = 0.005  # shares that are written alike
 _FEWEST_KNOWN = 0.01  # share of a group in which a column is known, to be compared
 _LARGEST_GAP = 99.0  # standard deviations
+_ROUNDING = 1e-9  # of a mean
 
 
 @dataclass(frozen=True)
@@ -285,8 +286,12 @@ def _differences(
             unknown.add(j)
             continue
         means[:, [j]], scale[[j]] = _measure(values[:, [j]], known)
-    gap = np.divide(means[0] - means[1], scale, out=np.zeros_like(scale), where=scale > 0)
-    gap = gap.clip(-_LARGEST_GAP, _LARGEST_GAP)  # a column that tells the groups apart has no end
+    apart = means[0] - means[1]
+    # A column that tells the groups apart by itself varies in neither, and has no end.
+    is_apart = abs(apart) > _ROUNDING * abs(means).max(axis=0)
+    whole = np.where(is_apart, np.copysign(_LARGEST_GAP, apart), 0.0)
+    gap = np.divide(apart, scale, out=whole, where=scale > 0)
+    gap = gap.clip(-_LARGEST_GAP, _LARGEST_GAP)
     most = [j for j in np.argsort(-abs(gap), kind="stable").tolist() if j not in unknown]
     return tuple(
         ColumnDifference(
