@@ -144,7 +144,7 @@ def find_certificate_fault(certificate: Certificate) -> str | None:
     if certificate.worst_source.accuracy != lowest:
         return "the worst source is another one"
     if certificate.family == "latent":  # sources that are no mixtures are named
-        if (certificate.accuracy_bound > lowest) != ("no such domain" in certificate.claim()):
+        if (certificate.accuracy_bound > lowest) != ("less than that" in certificate.claim()):
             return "a source is below the bound and not named"
     elif certificate.risk_bound < max(each.risk for each in certificate.sources) - _ROUNDING:
         return "the certified risk is below that of a source"

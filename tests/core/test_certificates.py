@@ -60,6 +60,10 @@ def test_the_bound_has_one_name_and_the_worst_source_its_own(problem: Problem) -
     assert not {"accuracy", "risk", "pooled_accuracy", "pooled_risk"} & document.keys()
     assert f"In the source {last.name}, 1.0% was measured, less than that" in low.claim()
     assert "no such domain" in low.claim() and "no such domain" not in c.claim()
+    chance = replace(last, accuracy=bound - 0.001, rows=50.0)
+    claim = replace(c, sources=(*others, chance)).claim()
+    assert "less than that, which may be chance (95 % interval" in claim
+    assert "no such domain" not in claim
 
 
 def test_certificates_of_older_versions_have_the_bounds_of_their_evidence(problem: Problem) -> None:

@@ -153,7 +153,7 @@ class Certificate(ShownResult, PlainData):
         )
         if (worse := self.worse_source) is None:
             return claim
-        return f"{claim} {describe_worse(worse)}"
+        return f"{claim} {describe_worse(worse, self.accuracy_bound)}"
 
     def choice(self) -> str:
         """Say which head it is, and why."""
@@ -172,11 +172,15 @@ class Certificate(ShownResult, PlainData):
         )
 
 
-def describe_worse(source: Evidence) -> str:
-    """Say that less than a bound was measured in a source, and what follows."""
+def describe_worse(source: Evidence, bound: float) -> str:
+    """Say that less than an accuracy ``bound`` was measured in a source, and what follows."""
+    own = source.measured
+    less = f"In the source {source.name}, {own.value:.1%} was measured, less than that"
+    if own.high >= bound:
+        return f"{less}, which may be chance (95 % interval {own.low:.1%} to {own.high:.1%})."
     return (
-        f"In the source {source.name}, {source.accuracy:.1%} was measured, less than that: as far "
-        "as its rows tell, it is no such domain, and the bound does not speak about it."
+        f"{less}: as far as its rows tell, it is no such domain, and the bound does not speak "
+        "about it."
     )
 
 

@@ -101,7 +101,7 @@ class GroupAudit(ShownResult, PlainData):
         lowest = min(self.targets, key=lambda each: each.accuracy_bound)
         bound = f"{at_least(lowest.accuracy_bound)} with {self.confidence:.0%} confidence"
         is_worse = self.worst_source.accuracy < self.accuracy_bound
-        worse = f" {describe_worse(self.worst_source)}" if is_worse else ""
+        worse = f" {describe_worse(self.worst_source, self.accuracy_bound)}" if is_worse else ""
         if self.n_groups == 1:
             return (
                 "No hidden factor was found, so nothing is known about how a new domain may "
