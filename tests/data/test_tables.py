@@ -1,5 +1,6 @@
 """Tables from real files: what is read, and one sentence for what cannot be."""
 
+import warnings
 import zipfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -330,6 +331,22 @@ def test_semicolons_separate_too_with_decimal_commas(tmp_path: Path) -> None:
     table = read_table(tmp_path / "d.csv")
     assert isinstance(table.X, dict)
     assert table.X["f0"].tolist() == [0.5, -2] and table.X["f1"].tolist() == ["x, y", "z"]
+
+
+def test_dots_between_thousands_are_told_where_commas_are_decimal(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("label;domain;f0;f1\n1;a;399;1\n0;b;2.964;1\n1;b;1;0,5\n")
+    with pytest.warns(
+        UserWarning, match=r"row 2 \(line 3\) of .* has 2\.964, whose dot"
+    ):
+        read_table(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in ("label;domain;f0\n1;a;2.964\n", "label,domain,f0\n1,a,2.964\n0,b,7\n"):
+            path.write_text(text)
+            read_table(path)
+        path.write_text("label;domain;f0;f1\n1;a;0.964;0,5\n0;b;12.5;1\n")
+        read_table(path)
 
 
 def test_blocks_of_a_long_table_are_one_column(

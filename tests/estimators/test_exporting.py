@@ -69,7 +69,7 @@ def adapted(problem: Problem) -> Any:
     X, y, domain = problem.data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = adapt(CROClassifier().fit(X, y, domain), X[::3], y[::3])
+        made = adapt(CROClassifier().fit(X, y, domain), X[::3] + 1e-3, y[::3])
     rng = np.random.default_rng(0)
     C, d = len(made.classes_), X.shape[1]
     made.group_heads_ = rng.normal(size=(3, C, d + 1))

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from regraft import CROClassifier
+from regraft import CROClassifier, TableFeatures
+from regraft.estimators.audit import check_radii
 from regraft.estimators.baselines import GroupDROClassifier, VRExClassifier
+from regraft.estimators.frontier import check_prior_shifts
 from regraft.estimators.group_search import JTTClassifier
 from regraft.estimators.parameter_types import check_numbers
 
@@ -46,3 +48,24 @@ def test_numbers_of_every_type_are_taken(model: BaseEstimator) -> None:
     before = model.get_params()
     check_numbers(model)
     assert model.get_params() == before
+
+
+@pytest.mark.parametrize("values", ["48", 3, ["a"], [[1]]])
+def test_what_should_be_a_list_of_numbers_is_told(values: Any) -> None:
+    for check, name in ((check_radii, "radii"), (check_prior_shifts, "prior_shifts")):
+        with pytest.raises(ValueError, match=rf"^{name} is .*: pass a list of numbers\.$"):
+            check(values)
+    assert check_radii((8, 4, 4)) == [4, 8]
+
+
+def test_what_should_be_a_list_of_names_or_a_column_is_told() -> None:
+    table = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
+    for name in ("features", "drop", "categorical"):
+        for value in ("ab", 3):
+            with pytest.raises(ValueError, match=f"^{name} is {value!r}: pass a list of names.$"):
+                TableFeatures(**{name: value}).fit(table)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sample_domain is 'site': pass one value for each row"):
+        CROClassifier().fit(ROWS, LABELS, "site")
+    for value in ("x", float("nan"), [1], 1.5):
+        with pytest.raises(ValueError, match=r"class_groups is .*: pass True or False"):
+            CROClassifier(class_groups=value).fit(ROWS, LABELS, DOMAINS)  # type: ignore[arg-type]

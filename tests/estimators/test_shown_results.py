@@ -31,7 +31,7 @@ def results() -> dict[str, Any]:
     return {
         "GroupCertificate": latent.certificate_,
         "HeadCertificate": hull.certificate_,
-        "TargetCertificate": adapt(latent, X[:60], y[:60]).certificate_,
+        "TargetCertificate": adapt(latent, X[:60] + 1e-3, y[:60]).certificate_,
         "Placement": place(latent, X[:60]),
         "Abduction": abduct(*rows),
         "AuditCurve": audit(latent, *rows, radii=(0.0, 1.0)),

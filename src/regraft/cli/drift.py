@@ -60,7 +60,7 @@ def drift_command(
     """Watch a stream of rows without labels: shares of the groups over time, and alarms.
 
     An alarm is raised where a batch is no mixture of what the sources hold, or where the expected
-    accuracy is below the certificate's. A folder --out that holds a drift.jsonl is refused.
+    accuracy is clearly below the certificate's. A folder --out that holds a drift.jsonl is refused.
     """
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
     from regraft.estimators.pipelines import split_model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regraft.data.columns import Role, TableError, decode_cell, is_missing
-from regraft.support.csv_dialect import find_delimiter, read_decimals
+from regraft.support.csv_dialect import DottedThousands, find_delimiter, read_decimals
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
 from regraft.support.reading import check_file
@@ -171,6 +172,7 @@ def open_csv(path: Path) -> Iterator[Row]:
         if not header:
             raise TableError(f"{path} is empty: write a header row and rows of data.")
         yield Row(0, f"the header of {path}", header)
+        dots = DottedThousands(delimiter)
         for number, cells in enumerate(filter(None, reader), 1):
             where = f"row {number} (line {reader.line_num}) of {path}"
             if len(cells) != len(header):
@@ -178,7 +180,10 @@ def open_csv(path: Path) -> Iterator[Row]:
                     f"{where} has {len(cells)} cells but the header has {len(header)}: make them "
                     "equal."
                 )
+            dots.look_at(cells, where)
             yield Row(number, where, read_decimals(cells, delimiter))
+        if (warning := dots.warning()) is not None:
+            warnings.warn(warning, stacklevel=2)
     except csv.Error as error:
         raise TableError(
             f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "

@@ -118,6 +118,8 @@ class Abduction(ShownResult):
 def summarize_factor(found: Mapping[str, Any]) -> str:
     """Say in plain words what was found, of an abduction's ``to_dict``."""
     chance = format_p_value(found["p_value"], PERMUTATIONS)
+    if len(found["domains"]) == 1:
+        return "Whether there is a hidden factor cannot be seen: there is one source only."
     if found["n_groups"] == 1:
         return f"No hidden factor was found ({chance})."
     tie = ", ".join(

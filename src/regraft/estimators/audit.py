@@ -17,6 +17,7 @@ from regraft.core.hull import Hull, attack, check_radius, check_rank
 from regraft.core.newton import losses
 from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings
+from regraft.estimators.parameter_types import sort_numbers
 from regraft.premises.factorized_targets import check_n_groups, find_targets
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
@@ -206,7 +207,7 @@ def worst_cases(
 
 def check_radii(radii: Sequence[float]) -> list[float]:
     """Return the radii once each, sorted, or raise ``ValueError`` with one sentence."""
-    values = sorted({float(radius) for radius in radii})
+    values = sort_numbers(radii, "radii")
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")
     for radius in values:

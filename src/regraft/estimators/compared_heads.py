@@ -21,6 +21,7 @@ from regraft.estimators.cro import CROClassifier
 from regraft.estimators.given_estimators import check_estimators
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
+from regraft.estimators.parameter_types import sort_numbers
 
 ERM = "ERM"
 CRO_DEFAULTS, CRO_HULL = "CRO (defaults)", "CRO hull"
@@ -74,7 +75,7 @@ def compared_heads(
     """
     given = estimators or {}
     check_estimators(given)
-    steps = sorted({float(radius) for radius in radii})
+    steps = sort_numbers(radii, "radii")
     for radius in steps:
         check_radius(radius)
     heads = (

@@ -28,6 +28,8 @@ def check_cro_settings(settings: Mapping[str, Any]) -> None:
     check_n_groups(settings["n_groups"])
     check_ridge(settings["ridge"])
     check_class_weight(settings["class_weight"])
+    if settings["class_groups"] not in (False, True):
+        raise ValueError(f"class_groups is {settings['class_groups']!r}: pass True or False.")
     if not settings["tolerance"] > 0:
         raise ValueError(f"tolerance is {settings['tolerance']}: pass a positive number of nats.")
     if settings["max_rounds"] < 2:

@@ -66,9 +66,12 @@ def source_accuracies(certificate: Certificate) -> tuple[MeasuredShare, Measured
 def _verdict(c: Certificate) -> str:
     """Say which model it is, and why."""
     if isinstance(c, GroupCertificate) and c.n_groups == 1:
+        why = "No hidden factor was found that the sources differ in"
+        if len(c.sources) == 1:
+            why = "There is one source only, which cannot show a hidden factor"
         return (
-            "No hidden factor was found that the sources differ in, so this is the ordinary model. "
-            "Nothing is known about domains unlike the sources."
+            f"{why}, so this is the ordinary model. Nothing is known about domains unlike the "
+            "sources."
         )
     differ, reason = "The sources differ in a hidden factor", c.reason
     alone = describe_lone_group(c.abduction) if isinstance(c, GroupCertificate) else ""

@@ -26,6 +26,7 @@ from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.frontier_point import FrontierPoint
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
+from regraft.estimators.parameter_types import sort_numbers
 from regraft.premises.factorized_targets import check_n_groups, find_targets
 from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
@@ -228,7 +229,7 @@ def frontier(
 
 def check_prior_shifts(prior_shifts: Sequence[float]) -> list[float | None]:
     """Return the bounds once each, sorted, infinity as None, or raise ``ValueError``."""
-    values = sorted({float(shift) for shift in prior_shifts})
+    values = sort_numbers(prior_shifts, "prior_shifts")
     if not values:
         raise ValueError("prior_shifts is empty: pass at least one number of nats.")
     bounds = [None if shift == math.inf else shift for shift in values]

@@ -178,6 +178,8 @@ class LinearHead(SoftmaxHead):
         domain = (
             np.zeros(rows.shape[0], int) if sample_domain is None else np.asarray(sample_domain)
         )
+        if domain.ndim == 0:
+            raise ValueError(f"sample_domain is {sample_domain!r}: pass one value for each row.")
         weight = check_sample_weight(sample_weight, rows.shape[0])
         if len(labels) == len(domain) == len(weight):  # else check_domains says what is wrong
             kept, sources = weight > 0, ~is_target(domain.reshape(len(domain), -1)[:, 0])

@@ -1,7 +1,8 @@
-"""The types of an estimator's parameters, as its constructor states them."""
+"""The types of parameters: numbers, lists of numbers, and lists of names."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import signature
 from numbers import Integral, Real
 
@@ -25,3 +26,19 @@ def check_numbers(model: BaseEstimator) -> None:
         if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
             or_none = " or None" if "None" in others else ""
             raise ValueError(f"{name} is {value!r}: pass {words}{or_none}.")
+
+
+def sort_numbers(values: Iterable[float], name: str) -> list[float]:
+    """Return the numbers of a list once each, sorted; raise ``ValueError`` if it is none."""
+    try:
+        if isinstance(values, str):
+            raise TypeError
+        return sorted({float(value) for value in values})
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {values!r}: pass a list of numbers.") from None
+
+
+def check_names(values: object, name: str) -> None:
+    """Raise ``ValueError`` for a text, or what is no list, where names are listed."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} is {values!r}: pass a list of names.")

@@ -30,6 +30,7 @@ from regraft.estimators.column_kinds import (
     take_rows,
     to_texts,
 )
+from regraft.estimators.parameter_types import check_names
 
 MISSING = "(missing)"  # the category of cells that are missing
 _PLURALS = {"is": "are", "has": "have", "numbers": "number", "looks": "look"}  # verbs of reasons
@@ -126,6 +127,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If columns cannot be used; the message names them all.
         """
+        for name in ("features", "drop", "categorical"):
+            if getattr(self, name) is not None:
+                check_names(getattr(self, name), name)
         table = as_columns(X)
         names = tuple(table)
         columns = self.study(take_rows(table, _sources(sample_domain)))
