@@ -45,6 +45,16 @@ def test_the_column_of_a_table_is_named_once() -> None:
     assert [str(each.message).split(" has ")[0] for each in told] == ["column 'income'"]
 
 
+def test_rows_that_repeat_others_are_told_unless_they_are_alike_by_nature() -> None:
+    X = RNG.standard_normal((200, 3))
+    with pytest.warns(UserWarning, match="^200 of 400 rows repeat another row: tests and"):
+        check_spread(np.tile(X, (2, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_spread(np.vstack([X, X[:9]]))
+        check_spread(RNG.integers(3, size=(400, 3)).astype(float))
+
+
 @pytest.mark.parametrize(
     "X",
     [

@@ -24,6 +24,7 @@ _MAX_DENSE_BYTES = 2**32  # of a sparse matrix that is filled up
 _MAX_NAMES = 3
 # Few entries hide the others if the range is so many times that of nine tenths of some rows.
 _FAR, _TAIL, _GLANCE = 1e4, 0.05, 200
+_COPIES, _MOST_COMPARED = 0.05, 20_000  # share of rows that is told, and rows compared
 # Fitted by itself it would learn from rows that the model must not see.
 _IN_PIPELINE = "put {} before the model in a pipeline, which fits it on the model's rows alone"
 
@@ -170,6 +171,7 @@ def check_spread(features: NDArray[np.floating[Any]], names: Sequence[str] = ())
             "drowns the others: standardize the features."
         )
     warn_of_outliers(dict(zip(names, features.T, strict=False)))
+    _warn_of_copies(features)
     if d > n:
         _warn(
             f"X has more features ({d}) than rows ({n}), so the heads rest on the ridge alone: "
@@ -187,6 +189,23 @@ def warn_of_outliers(columns: Mapping[str, NDArray[np.floating[Any]]]) -> None:
         _warn(
             f"{_columns(found)} {'have' if len(found) > 1 else 'has'} entries over {_FAR:,.0f} "
             "times farther out than most rows, which look alike beside them: correct or clip them."
+        )
+
+
+def _warn_of_copies(features: NDArray[np.floating[Any]]) -> None:
+    """Warn if rows repeat others that could hardly be alike by chance; of very many, none is."""
+    n = len(features)
+    if n > _MOST_COMPARED:
+        return
+    different = {row.tobytes() for row in np.ascontiguousarray(features)}
+    copies = n - len(different)
+    if copies < max(_COPIES * n, 2):
+        return
+    values = max(len(np.unique(column)) for column in features.T)
+    if 2 * values >= len(different):  # a column of numbers that hardly two rows share
+        _warn(
+            f"{copies:,} of {n:,} rows repeat another row: tests and certificates take rows for "
+            "independent, so leave copies out."
         )
 
 

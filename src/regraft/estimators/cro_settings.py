@@ -19,11 +19,11 @@ _FAR = 3.0  # a radius of so many default ones gets a warning
 
 def check_cro_settings(settings: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
+    check_objective(settings["objective"])
+    check_surrogate(settings["surrogate"])
     check_settings(settings["family"], settings)
     if settings["radius"] is not None:
         check_radius(settings["radius"])
-    check_objective(settings["objective"])
-    check_surrogate(settings["surrogate"])
     check_prior_shift(settings["prior_shift"])
     check_n_groups(settings["n_groups"])
     check_ridge(settings["ridge"])

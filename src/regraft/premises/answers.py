@@ -12,6 +12,7 @@ from regraft.premises.sample_size import COARSE, LEAST_CELL_ROWS, SampleSize
 from regraft.premises.shifts import Shifts
 from regraft.premises.verdicts import ONE_SOURCE, format_p_value
 from regraft.support.plain_data import PlainData
+from regraft.support.plurals import count
 from regraft.support.table import whole_percent
 
 QUESTIONS = (
@@ -120,7 +121,7 @@ def _compare_inputs(evidence: Findings) -> _Words:
     overlap = f"{found.overlap:.0%} of what sources with the same inputs would have"
     if not found.has_enough_rows:
         sentence = f"The sources share too few inputs to compare their labels: {rows}, {overlap}."
-        return "cannot tell", f"{found.effective_rows:.0f} rows", sentence
+        return "cannot tell", count(round(found.effective_rows), "rows"), sentence
     if found.found:
         source, p = _odd_source(evidence)
         sentence = (
@@ -149,9 +150,9 @@ def _judge_size(evidence: Findings) -> _Words:
     coarse = size.coarsest_source
     margin = f"± {100 * size.margins[coarse]:.1f} points"
     sentence = (
-        f"The smallest part is class {label} of {source} with {n} rows. An accuracy in {coarse} "
-        f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors, about a 95 % "
-        "interval)."
+        f"The smallest part is class {label} of {source} with {count(n, 'rows')}. An accuracy in "
+        f"{coarse} ({count(size.n_rows(coarse), 'rows')}) is known to {margin} (two standard "
+        "errors, about a 95 % interval)."
     )
     if not evidence.one_source:
         points = f"{100 * evidence.factor.least_difference:.0f} points"
@@ -162,7 +163,7 @@ def _judge_size(evidence: Findings) -> _Words:
         )
     if size.is_too_small:
         sentence += f" Each class of a source needs {LEAST_CELL_ROWS} rows."
-        return "no", f"{n} rows", sentence
+        return "no", count(n, "rows"), sentence
     return "barely" if size.is_coarse else "yes", margin, sentence
 
 
@@ -193,7 +194,7 @@ def _choose_advice(evidence: Findings) -> _Words:
             f"Collect labels of class {label} in {source}, or leave {source} out: there are {n} "
             f"rows, and {LEAST_CELL_ROWS} are the least. Until then use ERM."
         )
-        return "collect labels", f"{n} rows", sentence
+        return "collect labels", count(n, "rows"), sentence
     invariance = evidence.invariance
     if invariance is not None and invariance.verdict == "violated":
         p = format_p_value(invariance.p_value, invariance.draws)
@@ -215,7 +216,7 @@ def _choose_advice(evidence: Findings) -> _Words:
             f"{pair.diversity:.0%} of their inputs are found in one of them only, so that nobody "
             "can tell whether labels differ. Until then use ERM."
         )
-        return "collect labels", f"{labels.effective_rows:.0f} rows", sentence
+        return "collect labels", count(round(labels.effective_rows), "rows"), sentence
     if not labels.found:
         sentence = (
             "Use ERM: like inputs have like labels in all sources, as far as these rows show "
