@@ -172,6 +172,22 @@ def test_a_class_written_for_domainbed_runs_as_it_is(tmp_path: Path, data: Path)
         load_model(file)
 
 
+def test_a_model_of_several_plugins(tmp_path: Path) -> None:
+    text = A_DATASET.replace("Dots", "Spots")
+    files = write(tmp_path, THEIRS), write(tmp_path, text, "spots.py")
+    load_plugins(files)
+    origin = find_origin("Swing", open_dataset("Spots"))
+    job = Job("Spots", "Swing", (0,), steps=2, origin=origin)
+    keeping = Assignment((job,), tmp_path / "out", plugins=files, keep_model=True)
+    assert [outcome.state for outcome in perform(keeping)] == ["done"]
+    model = tmp_path / "out" / job.id / "model.safetensors"
+    for named in (f"{files[0]}, {files[1]}", [str(files[0]), files[1]], files[0]):
+        assert load_model(model, plugins=named).logits(torch.zeros(4, 3)).shape == (4, 2)
+    ENTRIES.pop("Swing")
+    with refused(r"of mine.py sha256 \w+, spots.py sha256 \w+: pass these files", path=model):
+        load_model(model)
+
+
 def test_it_goes_on_from_a_checkpoint_bit_by_bit(tmp_path: Path, data: Path) -> None:
     path = write(tmp_path, THEIRS)
     load_plugins([path])
@@ -226,6 +242,44 @@ def test_a_list_says_which_classes_count(tmp_path: Path) -> None:
     listed = THEIRS + "\nclass Sway(Swing):\n    pass\n\nALGORITHMS = ['Sway']\n"
     load_plugins([write(tmp_path, listed)])  # changed, so it is run again
     assert "Sway" in algorithms() and "Swing" not in algorithms()
+
+
+def fork(*known: str) -> str:
+    """A copy of DomainBed's file, of which some classes are known here, with one added."""
+    classes = "".join(f"\nclass {name}(Swing):\n    pass\n" for name in known)
+    return THEIRS + classes + f"\nALGORITHMS = {list(known)}\nALGORITHMS.append('Swing')\n"
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        (("ERM",), "lists ERM in ALGORITHMS"),
+        (("ERM", "IRM", "DANN", "MMD", "SD"), "lists ERM, IRM, DANN and 2 more in ALGORITHMS"),
+    ],
+)
+def test_a_copy_of_domainbeds_file_adds_what_is_new(
+    tmp_path: Path, known: tuple[str, ...], shown: str
+) -> None:
+    before = {name: find_algorithm(name) for name in known}
+    with pytest.warns(UserWarning, match=shown) as told:
+        load_plugins([write(tmp_path, fork(*known))])
+    assert len(told) == 1 and "its own are used, so give one" in str(told[0].message)
+    assert find_algorithm("Swing").origin.startswith("mine.py sha256 ")
+    assert {name: find_algorithm(name) for name in known} == before
+    with refused("there are two called 'Swing'", path=tmp_path / "other.py"):
+        load_plugins([write(tmp_path, THEIRS + "\nALGORITHMS = ['Swing']\n", "other.py")])
+
+
+@pytest.mark.filterwarnings("ignore:.*which regraft has as well")
+def test_a_copy_of_domainbeds_file_without_a_new_one_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, fork("ERM").replace("ALGORITHMS.append('Swing')", ""))
+    with refused("it has no algorithm and no dataset", path=path):
+        load_plugins([path])
+
+
+def test_a_list_may_name_one_of_our_own_style(tmp_path: Path, recwarn: Any) -> None:
+    load_plugins([write(tmp_path, OURS + "ALGORITHMS = ['Focal']\n")])
+    assert "Focal" in algorithms() and not recwarn.list
 
 
 def test_arguments_may_have_other_names_and_more_of_them_defaults(tmp_path: Path) -> None:

@@ -336,9 +336,7 @@ def test_semicolons_separate_too_with_decimal_commas(tmp_path: Path) -> None:
 def test_dots_between_thousands_are_told_where_commas_are_decimal(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("label;domain;f0;f1\n1;a;399;1\n0;b;2.964;1\n1;b;1;0,5\n")
-    with pytest.warns(
-        UserWarning, match=r"row 2 \(line 3\) of .* has 2\.964, whose dot"
-    ):
+    with pytest.warns(UserWarning, match=r"row 2 \(line 3\) of .* has 2\.964, whose dot"):
         read_table(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -166,3 +166,26 @@ def test_other_networks_and_what_does_not_fit(tmp_path: Path) -> None:
         load_domainbed_model(path)
     assert "usage" in convert().stderr
     assert "must end in .safetensors" in convert(tmp_path / "wide.pkl", tmp_path / "x.bin").stderr
+
+
+@pytest.mark.parametrize("words", [("-h",), ("--help",), ("model.pkl", "--help")])
+def test_the_usage_is_shown_when_it_is_asked_for(words: tuple[str, ...]) -> None:
+    done = convert(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "usage: python export_model.py model.pkl [converted.safetensors]\n"
+
+
+def test_what_is_no_model_is_told_in_one_sentence(tmp_path: Path) -> None:
+    missing, other, text = (tmp_path / name for name in ("nope.pkl", "other.pkl", "text.pkl"))
+    torch.save({"weights": {}}, other)
+    text.write_text("not a pickle")
+    expected = {
+        missing: f"there is no file {missing}: name the model.pkl",
+        other: f'{other} has no "model_dict": name the model.pkl',
+        text: f"{text} cannot be read (",
+    }
+    for path, start in expected.items():
+        done = convert(path)
+        assert done.returncode == 1 and done.stderr.startswith(start)
+        assert done.stderr.endswith("that DomainBed has saved.\n") and done.stderr.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == [other, text]

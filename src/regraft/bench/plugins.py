@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -26,6 +26,7 @@ _DIGITS = 12  # of a file's sha256 that tell it from others of the same name
 # Names in a plugin's module, as in DomainBed's files: which classes are algorithms, and what
 # hyperparameters each has.
 _LIST, _SPACES = "ALGORITHMS", "HPARAMS"
+_SHOWN = 3  # names of algorithms of ours in a warning
 _LOADED: dict[Path, str] = {}  # the origin of each file that was loaded
 
 
@@ -122,12 +123,38 @@ def _add_module(module: ModuleType, origin: str) -> None:
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__ == module.__name__ and name[0] != "_"
     }
-    for name in getattr(module, _LIST, own):
+    listed = list(getattr(module, _LIST, own))
+    ours = _ours_among(module, listed) if hasattr(module, _LIST) else []
+    if ours:  # in a copy of DomainBed's file with some added
+        _warn_of_ours(ours, module)
+    for name in listed:
         value = getattr(module, name, None)
+        if name in ours:
+            continue
         if is_domainbed_style(value):
             _add_class(name, value, spaces.get(name, {}), origin)
         elif name not in own and name not in ENTRIES:
             raise ValueError(f"{_LIST} has {name!r}, which is no algorithm in it")
+
+
+def _ours_among(module: ModuleType, names: Iterable[str]) -> list[str]:
+    """List the DomainBed-style classes of a module whose names the package itself has."""
+    return [
+        name
+        for name in names
+        if name in ENTRIES
+        and not ENTRIES[name].origin
+        and is_domainbed_style(getattr(module, name, None))
+    ]
+
+
+def _warn_of_ours(names: Sequence[str], module: ModuleType) -> None:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    warnings.warn(
+        f"{module.__file__} lists {', '.join(names[:_SHOWN])}{more} in {_LIST}, which regraft has "
+        "as well: its own are used, so give one that you have changed another name.",
+        stacklevel=2,
+    )
 
 
 def _add_class(name: str, value: Any, own: Mapping[str, Any], origin: str) -> None:

@@ -26,6 +26,7 @@ TYPES = {
     "torch.bool": "BOOL",
 }
 FORMAT = "domainbed"
+USAGE = "usage: python export_model.py model.pkl [converted.safetensors]"
 
 
 def plain(value: Any) -> Any:
@@ -58,20 +59,41 @@ def write_safetensors(path: Path, tensors: dict[str, Any]) -> None:
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
 
 
-def main(arguments: list[str]) -> None:
-    """Convert one file."""
-    if len(arguments) not in (1, 2):
-        raise SystemExit("usage: python export_model.py model.pkl [converted.safetensors]")
+def load(source: Path) -> dict[str, Any]:
+    """Unpickle a model that DomainBed has saved; one sentence ends the program if it is none."""
+    if not source.is_file():
+        raise SystemExit(f"there is no file {source}: name the model.pkl that DomainBed has saved.")
     import torch
 
+    try:
+        try:
+            saved = torch.load(str(source), map_location="cpu", weights_only=False)
+        except TypeError:  # torch before 1.13
+            saved = torch.load(str(source), map_location="cpu")
+    except Exception as error:  # unpickling raises errors of any kind
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise SystemExit(
+            f"{source} cannot be read ({reason}): name the model.pkl that DomainBed has saved."
+        ) from None
+    if not isinstance(saved, dict) or "model_dict" not in saved:
+        raise SystemExit(
+            f'{source} has no "model_dict": name the model.pkl that DomainBed has saved.'
+        )
+    return saved
+
+
+def main(arguments: list[str]) -> None:
+    """Convert one file."""
+    if "-h" in arguments or "--help" in arguments:
+        print(USAGE)
+        return
+    if len(arguments) not in (1, 2):
+        raise SystemExit(USAGE)
     source = Path(arguments[0])
     target = Path(arguments[1]) if len(arguments) == 2 else source.with_suffix(".safetensors")
     if target.suffix != ".safetensors":
         raise SystemExit(f"{target} must end in .safetensors: name another file.")
-    try:
-        saved = torch.load(str(source), map_location="cpu", weights_only=False)
-    except TypeError:  # torch before 1.13
-        saved = torch.load(str(source), map_location="cpu")
+    saved = load(source)
     write_safetensors(target, saved["model_dict"])
     facts = {name: plain(value) for name, value in saved.items() if name != "model_dict"}
     facts["format"] = FORMAT

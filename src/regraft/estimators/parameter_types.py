@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from inspect import signature
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import BaseEstimator
+
+# Lists are checked where reports are read, which need not wait for scikit-learn.
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _NUMBERS: dict[str, tuple[type, str]] = {
     "float": (Real, "a number"),

@@ -169,8 +169,10 @@ def test_banks_are_found_by_their_names_and_known_by_their_checksums(tmp_path: P
         ({"domain": np.full(7, "b")}, r"one domain only \(b\)"),
         ({"domain": np.array([*"abbbbbb"])}, "1 row of domain a"),
         ({"y": np.zeros(7)}, "one label only"),
-        ({"X": np.where(X == 3, np.nan, X)}, "no finite numbers"),
-        ({"X": np.where(X == 3, 1e300, X.astype(float))}, "no finite numbers"),
+        ({"X": np.where(X == 3, np.nan, X)}, "32 bits, in 1 row of 7: drop this row"),
+        ({"X": np.where(X > 8, 1e300, X.astype(float))}, "in 3 rows of 7: drop these rows"),
+        ({"X": np.where([False, True], np.inf, X)}, "in feature 2 of 2: drop this column"),
+        ({"X": np.full((7, 3), np.nan)}, "in feature 1 of 3 and 2 more: drop these columns"),
         ({"domain": np.arange(7) % 3, "domains": np.array(["x", "y"])}, "numbered 0 to 2"),
         ({"domain": np.arange(7) % 2, "domains": np.array(["x", None])}, "plain strings"),
         ({"y": LABELS[:3]}, "one value per row"),
@@ -181,6 +183,18 @@ def test_refusals_are_one_sentence(tmp_path: Path, changes: dict[str, Any], mess
     with refused(message, path=path) as caught:
         FeatureBank(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("lacking", "role"), [("domain", "domain"), ("y", "label")])
+def test_a_column_that_is_lacking_is_asked_for(tmp_path: Path, lacking: str, role: str) -> None:
+    """No option of ``train`` and ``sweep`` names columns."""
+    arrays = {"X": X, "y": LABELS, "domain": DOMAIN}
+    del arrays[lacking]
+    np.savez(tmp_path / "f.npz", **arrays)  # type: ignore[arg-type]
+    expected = f"has no {role} column .*: write a {role} for each row, in a column called {role}"
+    with refused(expected, path=tmp_path / "f.npz") as caught:
+        FeatureBank(tmp_path / "f.npz")
+    assert "--" not in str(caught.value)
 
 
 @pytest.mark.skipif(not REAL.is_file(), reason="the features of PACS are not beside the project")

@@ -20,6 +20,7 @@ ONE = Collection(
     {"training-domain": {"Toy": {"ERM": ERM, "odd|_%": PARTIAL, "CRO": CRO}}},
     {"Toy": ("+90%", "art_1")},
     hparams={},
+    args={},
     runs=5,
     unfinished=0,
     records=10,

@@ -259,5 +259,6 @@ def test_a_folder_with_the_same_runs_otherwise_is_refused(data: Path, tmp_path: 
         (tmp_path / "other" / "results.jsonl").write_text(line)
         check_folder(tmp_path, jobs)
         check_plugins(tmp_path, [replace(job, origin="a plugin", steps=31) for job in jobs])
-    with pytest.raises(ValueError, match=r"with other settings or data, such as .*: choose"):
+    other = r"with other settings or data, such as \w+ \(there and here: steps 21 and 31\): choose"
+    with pytest.raises(ValueError, match=other):
         check_folder(tmp_path, make_jobs(data, "ERM", test_envs=[0], steps=31))

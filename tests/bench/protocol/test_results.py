@@ -184,10 +184,14 @@ def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:
         read_results(tmp_path)
     message = str(caught.value)
     assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
-    assert "ERM on Toy with test environment 1 and 2, trial 0 and hparams_seed 0" in message
+    run = "ERM on Toy with test environment 1 and 2, trial 0 and hparams_seed 0"
+    assert f"both hold {run} (with steps 201 and 5001): collect" in message
     # Also if they have no step in common, as runs that were asked for other steps.
     write(tmp_path / "b", record(200, args=longer))
     with pytest.raises(ValueError, match="collect one sweep at a time"):
+        read_results(tmp_path)
+    write(tmp_path / "b", record(200, test_envs=(1, 2)))
+    with refused(r"\(with the same settings\): collect one sweep"):
         read_results(tmp_path)
 
 

@@ -22,3 +22,16 @@ def test_the_rest_takes_as_long_as_what_is_done(tmp_path: Path) -> None:
         (folder / "done").touch()
     # Four steps of half a second and of one and a half: four seconds a run, and one ERM is left.
     assert estimate_seconds(jobs, tmp_path) == (pytest.approx(4), 3)
+
+
+def test_evaluations_take_time_too(tmp_path: Path) -> None:
+    done, left = (Job("toy", "ERM", (env,)) for env in range(2))
+    (tmp_path / done.id).mkdir()
+    records: list[dict[str, Any]] = [
+        {"step": 0, "step_time": 0.5, "seconds": 2.0},
+        {"step": 4, "step_time": 0.5, "seconds": 7.0},
+    ]
+    lines = "".join(json.dumps(r) + "\n" for r in records)
+    (tmp_path / done.id / "results.jsonl").write_text(lines)
+    (tmp_path / done.id / "done").touch()
+    assert estimate_seconds([done, left], tmp_path) == (pytest.approx(9), 0)

@@ -55,6 +55,28 @@ def test_each_kind_of_difference_is_told(folders: tuple[Path, Path]) -> None:
     assert found["IRM", "+90%"].difference is None
 
 
+def test_other_settings_of_the_chosen_runs_are_told(folders: tuple[Path, Path]) -> None:
+    first, second = folders
+    for number, folder in enumerate(folders):
+        changes = {"compat": True} if number else {"compat": False, "swad": True}
+        for path in folder.glob("*/results.jsonl"):
+            records = [json.loads(line) for line in path.read_text().splitlines()]
+            env = records[0]["args"]["test_envs"][0]
+            # Of the first domain DomainBed's, which know nothing of faults that are kept.
+            own = {"steps": 51} if env == 0 and number else {} if env == 0 else changes
+            for record in records:
+                record["args"] |= own
+                record["env0_in_acc"] = min(1, record["env0_in_acc"] + 0.01 * number)
+                record["env1_in_acc"] = min(1, record["env1_in_acc"] + 0.01 * number)
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    reasons = {pair.environment: pair.reason for pair in compare_sweeps(first, second, RULE)}
+    assert reasons == {
+        "+90%": "steps 201 and 51",
+        "+80%": "compat false and true, swad true and false",
+        "-90%": "",  # the same cell all the same
+    }
+
+
 def test_the_command_shows_and_writes_them(
     folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,12 +9,15 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.base import Dataset, Environment, data_folder
 from regraft.data.banks import is_bank, open_bank
-from regraft.data.tables import read_table, to_matrix
+from regraft.data.columns import TableError
+from regraft.data.tables import FeatureTable, read_table, to_matrix
 from regraft.support.digests import digest_file, digest_parts
+from regraft.support.plurals import count
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
@@ -58,7 +61,7 @@ class FeatureBank(Dataset):
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
-        table = read_table(path)
+        table = _read(path)
         # As they are: what is learnt about features is learnt from training rows, in prepare().
         X = to_matrix(table, table.features) if isinstance(table.X, Mapping) else table.X
         assert table.y is not None and table.domain is not None
@@ -122,10 +125,7 @@ class FeatureBank(Dataset):
         ]
 
     def _check(self, path: Path) -> None:
-        if not np.isfinite(self._X).all():
-            raise ValueError(
-                f"{path} holds features that are no finite numbers of 32 bits: drop these rows."
-            )
+        _check_finite(path, self._X)
         if self.n_classes < 2:
             raise ValueError(f"{path} has one label only: add rows of another class.")
         if len(self.env_names) < 2:
@@ -140,6 +140,38 @@ class FeatureBank(Dataset):
                 f"{path} has {counts.min()} row of domain {name}: add rows, at least {_MIN_ROWS} "
                 "in all, or drop the domain."
             )
+
+
+def _read(path: Path) -> FeatureTable:
+    """Read the file; what it lacks is told without the options that other commands have."""
+    try:
+        return read_table(path)
+    except TableError as error:
+        message = str(error)
+    for role in ("label", "domain"):
+        option = f"name the right one with --{role}"
+        message = message.replace(option, f"write a {role} for each row, in a column called {role}")
+    raise TableError(message)
+
+
+def _check_finite(path: Path, X: NDArray[np.float32]) -> None:
+    """Raise ``ValueError`` if there are numbers that do not count, where they are."""
+    is_wrong = ~np.isfinite(X)
+    if not is_wrong.any():
+        return
+    columns = np.flatnonzero(is_wrong.all(axis=0)) + 1
+    if len(columns) == 0:
+        rows = count(int(is_wrong.any(axis=1).sum()), "rows")
+        remedy = "drop this row" if rows.startswith("1 ") else "drop these rows"
+        raise ValueError(
+            f"{path} holds features that are no finite numbers of 32 bits, in {rows} of {len(X)}: "
+            f"{remedy}."
+        )
+    others = f" and {len(columns) - 1} more" if len(columns) > 1 else ""
+    raise ValueError(
+        f"{path} holds no finite numbers of 32 bits in feature {columns[0]} of {X.shape[1]}"
+        f"{others}: drop {'these columns' if others else 'this column'}."
+    )
 
 
 def _scale(x: Tensor, units: tuple[Tensor, Tensor]) -> Tensor:

@@ -23,7 +23,7 @@ _FIRST = (
 )
 _LAST = ("CRO", "CROLatent")
 # Arguments that all runs of a table should have in common.
-_SETTINGS = ("steps", "holdout_fraction", "compat", "task", "uda_holdout_fraction", "swad")
+SETTINGS = ("steps", "holdout_fraction", "compat", "task", "uda_holdout_fraction", "swad")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Collection:
     selections: dict[str, dict[str, dict[str, Selection]]]
     environments: dict[str, tuple[str, ...]]  # their names, by dataset
     hparams: dict[RunKey, dict[str, Any]]
+    args: dict[RunKey, dict[str, Any]]
     runs: int
     unfinished: int  # of the runs
     records: int
@@ -135,8 +136,8 @@ def warn_of_damage(folder: Path, damaged: Sequence[Damage]) -> None:
     if damaged:
         warnings.warn(
             f"{folder} has {count(len(damaged), 'damaged lines')}, left out of the tables, the "
-            f"first in {damaged[0]}: launch the sweep again, and remove the folders of such runs "
-            "before if they are done, to make them anew.",
+            f"first in {damaged[0]}: remove the folders of such runs that are done, then launch "
+            "the sweep again to make them anew.",
             stacklevel=3,
         )
 
@@ -181,6 +182,7 @@ def collect(
         selections,
         {dataset: _names(names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
         {key: record["hparams"] for key, record in runs.items()},
+        {key: record["args"] for key, record in runs.items()},
         results.runs,
         results.unfinished,
         len(results.records),
@@ -197,7 +199,7 @@ def _uneven(runs: Mapping[RunKey, Record]) -> list[str]:
     settings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     counts: dict[str, dict[tuple[str, int], set[RunKey]]] = defaultdict(lambda: defaultdict(set))
     for key, record in runs.items():
-        for name in _SETTINGS:
+        for name in SETTINGS:
             settings[key.dataset][name].add(str(record["args"].get(name)))
         if len(key.test_envs) == 1:
             counts[key.dataset][key.algorithm, min(key.test_envs)].add(key)

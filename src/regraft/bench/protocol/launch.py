@@ -18,6 +18,7 @@ from regraft.bench.protocol.jobs import PLUGIN, Job
 from regraft.bench.protocol.results import RunKey, run_key
 from regraft.bench.protocol.run_folder import RESULTS, RunFolder
 from regraft.bench.protocol.run_lines import read_first_record
+from regraft.bench.protocol.setting_differences import describe_differences
 from regraft.bench.protocol.training import SAVE_EVERY
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
 from regraft.support.progress import duration
@@ -120,12 +121,18 @@ def check_folder(out: Path, jobs: Sequence[Job]) -> None:
     """Raise ``ValueError`` if ``out`` has one of ``jobs`` with settings that no table can mix."""
     check_plugins(out, jobs)
     ids = {job.id for job in jobs}
-    keys = {run_key({"args": job.args}) for job in jobs}
+    ours = {run_key({"args": job.args}): job.args for job in jobs}
     for path in sorted(out.glob(f"*/{RESULTS}")):
-        if path.parent.name not in ids and _recorded_key(path) in keys:
+        if path.parent.name in ids:
+            continue
+        record = read_first_record(path) or {}
+        key = _key(record)
+        if key in ours:
+            differences = describe_differences(record["args"], ours[key])
             raise ValueError(
                 f"{out} holds runs of the same kind with other settings or data, such as "
-                f"{path.parent.name}: choose another folder with --out."
+                f"{path.parent.name} (there and here: {differences}): choose another folder with "
+                "--out."
             )
 
 
@@ -222,10 +229,10 @@ def _group_size(n: int, workers: int | None, device: str, together: int | None) 
     return together if workers is None else min(together, math.ceil(n / workers))
 
 
-def _recorded_key(path: Path) -> RunKey | None:
-    """Return the run of a file's first record, None if it has no whole one."""
+def _key(record: Mapping[str, Any]) -> RunKey | None:
+    """Return the run that a record is of, None if it is damaged."""
     try:
-        key = run_key(read_first_record(path) or {})
+        key = run_key(record)
         hash(key)  # not of lists, which damage may leave
         return key
     except (KeyError, TypeError, ValueError):

@@ -111,10 +111,11 @@ def load_model(
 ) -> TrainedModel:
     """Load a run's ``model.safetensors``; ``FileNotFoundError`` or ``ValueError`` if it is none.
 
-    The file ``plugins``, or several, are run first: pass the one that has the model's algorithm.
+    The file ``plugins``, or several, are run first: pass those that have the model's algorithm and
+    dataset. A text may name several, separated by commas.
     """
     path, place = Path(path), torch.device(device)
-    load_plugins(map(Path, [plugins] if isinstance(plugins, str | Path) else plugins))
+    load_plugins(_plugin_files(plugins))
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
     try:
@@ -137,8 +138,9 @@ def load_model(
         raise ValueError(f"{path} is not a model that a run has left: train it again.")
     name = args["algorithm"]
     if name not in algorithms() and PLUGIN in args:
+        files = "these files" if ", " in args[PLUGIN] else "that file"
         raise ValueError(
-            f"{path} is of the algorithm {name} of {args[PLUGIN]}: pass that file as plugins."
+            f"{path} is of the algorithm {name} of {args[PLUGIN]}: pass {files} as plugins."
         )
     with torch.random.fork_rng(devices=[]):
         algorithm = find_algorithm(name).make(
@@ -150,6 +152,13 @@ def load_model(
         units = mean, scale
     algorithm.load_state_dict(tensors)
     return TrainedModel(algorithm.to(place), units)
+
+
+def _plugin_files(plugins: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the files, of which a text may name several, separated by commas."""
+    if isinstance(plugins, str):
+        return [Path(name.strip()) for name in plugins.split(",") if name.strip()]
+    return [plugins] if isinstance(plugins, Path) else list(map(Path, plugins))
 
 
 def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from regraft.bench.protocol.run_folder import DONE, RESULTS, RunFolder
 from regraft.bench.protocol.run_lines import RunLine, read_run_lines
 from regraft.bench.protocol.selection import Record, count_environments
+from regraft.bench.protocol.setting_differences import describe_differences
 
 _ARGS = {
     "dataset": str,
@@ -75,21 +76,25 @@ def read_results(folder: Path, *, every_line: bool = False) -> Results:
     damaged: list[Damage] = []
     records: list[dict[str, Any]] = []
     owners: dict[RunKey, Path] = {}
+    settings: dict[RunKey, dict[str, Any]] = {}
     unfinished, open_runs = 0, set[RunKey]()
     is_job = (folder / RESULTS).is_file()
     for job in [folder] if is_job else sorted(path.parent for path in folder.glob(f"*/{RESULTS}")):
         before, is_done = len(damaged), (job / DONE).exists()  # which a run becomes meanwhile
         lines = list(_read(job / RESULTS, damaged))
-        keys = {key for (key, _), _ in lines}
+        keys = {key: record["args"] for (key, _), record in lines}
         unfinished += bool(lines) and not is_done
         if not is_done or len(damaged) > before:
-            open_runs |= keys
-        for key in keys:
+            open_runs |= keys.keys()
+        for key, args in keys.items():
             owner = owners.setdefault(key, job)
             if owner is not job:
+                differences = describe_differences(settings[key], args) or "the same settings"
                 raise ValueError(
-                    f"{owner} and {job} both hold {_describe(key)}: collect one sweep at a time."
+                    f"{owner} and {job} both hold {_describe(key)} (with {differences}): collect "
+                    "one sweep at a time."
                 )
+        settings |= keys
         records += [record for _, record in lines] if every_line else dict(lines).values()
     if not records:
         broken = f" ({len(damaged)} damaged lines)" if damaged else ""

@@ -31,11 +31,15 @@ def estimate_seconds(jobs: Sequence[Job], out: Path) -> tuple[float, int]:
 
 
 def _run_seconds(folder: RunFolder) -> float:
-    """Sum the time of all steps and evaluations, of which records have the mean over steps."""
+    """Sum the time of all steps and evaluations, which is in the records."""
     total, before = 0.0, -1
     for record in folder.records():
-        if not SECONDS.fits(record.get("step_time")):  # damaged
+        steps, step_time = record["step"] - before, record.get("step_time")
+        if SECONDS.fits(record.get("seconds")):
+            total += record["seconds"]
+        elif SECONDS.fits(step_time):  # of an older version, which shared all time among the steps
+            total += step_time * steps
+        else:  # damaged
             continue
-        total += record["step_time"] * (record["step"] - before)
         before = record["step"]
     return total

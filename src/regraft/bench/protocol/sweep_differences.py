@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.protocol.collection import Collection, collect, warn_of_damage
+from regraft.bench.protocol.collection import SETTINGS, Collection, collect, warn_of_damage
+from regraft.bench.protocol.results import RunKey
 from regraft.bench.protocol.selection import RULES, Cell
+from regraft.bench.protocol.setting_differences import describe_differences
 from regraft.support.table import Number, Table
+
+_COMPAT = "compat"
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class CellPair:
     environment: str
     first: Cell | None
     second: Cell | None
+    settings: str = ""  # those in which the chosen runs differ, such as ``steps 21 and 51``
 
     @property
     def difference(self) -> float | None:
@@ -49,6 +54,8 @@ class CellPair:
             return ""
         if self.first is None or self.second is None:
             return f"only in the {'second' if self.first is None else 'first'}"
+        if self.settings:
+            return self.settings
         if self.first.trial_seeds != self.second.trial_seeds:
             return "other trials"
         if self.first.runs != self.second.runs:
@@ -95,7 +102,19 @@ def compare_sweeps(
                 for env, name in enumerate(names):
                     cells = [_cell(each, rule, dataset, algorithm, env) for each in both]
                     if cells != [None, None]:
-                        pairs.append(CellPair(rule, dataset, algorithm, name, *cells))
+                        chosen = [
+                            _chosen_args(each, cell, dataset, algorithm, env)
+                            for each, cell in zip(both, cells, strict=True)
+                        ]
+                        first_cell, second_cell = cells
+                        pairs.append(
+                            CellPair(
+                                *(rule, dataset, algorithm, name),
+                                first_cell,
+                                second_cell,
+                                _differences(*chosen),
+                            )
+                        )
     return pairs
 
 
@@ -148,6 +167,26 @@ def _signed(points: float) -> Number:
 def _cell(collection: Collection, rule: str, dataset: str, algorithm: str, env: int) -> Cell | None:
     selection = collection.selections[rule].get(dataset, {}).get(algorithm)
     return None if selection is None else selection.cells.get(env)
+
+
+def _chosen_args(
+    collection: Collection, cell: Cell | None, dataset: str, algorithm: str, env: int
+) -> dict[str, Any] | None:
+    """Return the args of the run that was chosen in the first trial, with which others agree."""
+    if cell is None:
+        return None
+    key = RunKey(dataset, algorithm, frozenset({env}), cell.trial_seeds[0], cell.chosen[0])
+    return collection.args[key]
+
+
+def _differences(first: dict[str, Any] | None, second: dict[str, Any] | None) -> str:
+    """Tell the settings in which two runs differ, empty if one of them is lacking."""
+    if first is None or second is None:
+        return ""
+    names = [*SETTINGS, "checkpoint_freq", "hparams", "weights"]
+    if not (_COMPAT in first and _COMPAT in second):  # DomainBed's runs do not name it
+        names.remove(_COMPAT)
+    return describe_differences(first, second, names)
 
 
 def _number(cell: Cell | None) -> Number | None:

@@ -17,6 +17,7 @@ from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import describe_model, make_algorithm, model_tensors
 from regraft.bench.protocol.run_folder import RunFolder
+from regraft.bench.protocol.step_clock import StepClock
 from regraft.bench.protocol.swad import N_BATCHES, ValleyAverage, renew_statistics
 from regraft.support.cuda_graphs import Recorder
 
@@ -32,7 +33,8 @@ class Training:
     ``settle`` then waits and writes what was evaluated. On a GPU steps on data in its memory are
     recorded and replayed unless ``recorded`` is False; the records are the same. ``keep_model``
     keeps the model of the last evaluation, ``keep_every`` those of all; ``weights`` is the file
-    that a job with weights starts from.
+    that a job with weights starts from. A record's ``step_time`` is the mean time of its steps
+    alone; ``seconds`` are all since the record before.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class Training:
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
         self._counts: Tensor | None = None
-        self._clock = self._saved = time.perf_counter()
+        self._clock = StepClock(device)
+        self._recorded = self._saved = time.perf_counter()  # the last record, and checkpoint
 
     @property
     def is_finished(self) -> bool:
@@ -87,6 +90,9 @@ class Training:
     def advance(self) -> None:
         """Take the next step; after the last one and at the schedule's, evaluate."""
         step = self._next
+        if not self._clock.is_running:
+            with self._place():
+                self._clock.start()
         if self._recorder is None:
             self._step(step)
         else:
@@ -99,6 +105,7 @@ class Training:
         if step not in self._schedule:
             return
         with self._place():
+            self._clock.stop()
             if step == self._last:
                 if self._average is not None:
                     self._take_average(self._average)
@@ -122,13 +129,13 @@ class Training:
         shares = accuracies(counts, self._data.splits)
         on_the_way = len(shares) > 1
         self._counts, step = None, self._next - 1
-        now = time.perf_counter()
         means, steps = self._log.take()
         record = {
             "step": step,
             "epoch": self._data.epoch(step),
             **means,
-            "step_time": (now - self._clock) / steps,
+            "step_time": self._clock.take() / steps,
+            "seconds": time.perf_counter() - self._recorded,
             **shares[-1],
             **({"checkpoints": risks(shares, self.job.test_envs)} if on_the_way else {}),
             **self._algorithm.summary(),
@@ -150,7 +157,7 @@ class Training:
             self._folder.finish(model, description)
         else:
             self._save()
-        self._clock = time.perf_counter()
+        self._recorded = time.perf_counter()
         return record
 
     def _save(self) -> None:
@@ -158,6 +165,7 @@ class Training:
         if time.perf_counter() - self._saved < self._save_every:
             return
         with self._place():
+            self._clock.stop()
             if state := self._algorithm.state():  # else a run that is stopped starts over
                 state |= self._log.state()
                 if self._average is not None:
@@ -168,6 +176,7 @@ class Training:
     def _extend_average(self, average: ValleyAverage, step: int) -> None:
         average.add(step, self._algorithm.state_dict())
         if step in self._judged:
+            self._clock.stop()
             data = self._data
             sources = [
                 split
