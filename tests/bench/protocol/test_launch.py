@@ -262,3 +262,12 @@ def test_a_folder_with_the_same_runs_otherwise_is_refused(data: Path, tmp_path: 
     other = r"with other settings or data, such as \w+ \(there and here: steps 21 and 31\): choose"
     with pytest.raises(ValueError, match=other):
         check_folder(tmp_path, make_jobs(data, "ERM", test_envs=[0], steps=31))
+
+
+def test_runs_that_are_done_without_models_are_told(data: Path, tmp_path: Path) -> None:
+    jobs = make_jobs(data, "ERM", steps=3)[:2]
+    launch(jobs[:1], out=tmp_path, engine=Here(), data=data)
+    with pytest.warns(UserWarning, match="has 1 run from before that kept no model"):
+        launch(jobs, out=tmp_path, engine=Here(), data=data, keep_models=True)
+    kept = [RunFolder(tmp_path / job.id, job.id).has_model for job in jobs]
+    assert kept == [False, True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from regraft.bench.protocol.run_lines import read_first_record
 from regraft.bench.protocol.setting_differences import describe_differences
 from regraft.bench.protocol.training import SAVE_EVERY
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
+from regraft.support.plurals import count
 from regraft.support.progress import duration
 
 _TOGETHER_GPU = 20  # runs that a GPU does side by side
@@ -93,6 +95,8 @@ def launch(
     files = tuple(path.absolute() for path in plugins)
     book = _Book(jobs, out)
     ready = sorted(book.left, key=_rank)
+    if keep_models:
+        _warn_of_runs_without_models(jobs, out)
 
     def report(slots: int) -> None:
         if on_change is not None:
@@ -117,6 +121,17 @@ def launch(
     return book.tally(slots=0)
 
 
+def _warn_of_runs_without_models(jobs: Sequence[Job], out: Path) -> None:
+    folders = [RunFolder(out / job.id, job.id) for job in jobs]
+    without = [folder for folder in folders if folder.is_done and not folder.has_model]
+    if without:
+        warnings.warn(
+            f"{out} has {count(len(without), 'runs')} from before that kept no model: remove their "
+            "folders to make them anew.",
+            stacklevel=3,
+        )
+
+
 def check_folder(out: Path, jobs: Sequence[Job]) -> None:
     """Raise ``ValueError`` if ``out`` has one of ``jobs`` with settings that no table can mix."""
     check_plugins(out, jobs)
@@ -128,7 +143,7 @@ def check_folder(out: Path, jobs: Sequence[Job]) -> None:
         record = read_first_record(path) or {}
         key = _key(record)
         if key in ours:
-            differences = describe_differences(record["args"], ours[key])
+            differences = describe_differences(record["args"], ours[key]) or "other data"
             raise ValueError(
                 f"{out} holds runs of the same kind with other settings or data, such as "
                 f"{path.parent.name} (there and here: {differences}): choose another folder with "
