@@ -19,6 +19,7 @@ from regraft.bench.algorithms.base import ENTRIES
 from regraft.bench.algorithms.domainbed_style import adapt_class, is_domainbed_style
 from regraft.bench.datasets import RegisteredDataset, datasets
 from regraft.bench.datasets.base import REGISTERED
+from regraft.core.features import join_names
 from regraft.support.digests import digest_parts
 
 GROUPS = ("regraft.algorithms", "regraft.datasets")
@@ -149,10 +150,9 @@ def _ours_among(module: ModuleType, names: Iterable[str]) -> list[str]:
 
 
 def _warn_of_ours(names: Sequence[str], module: ModuleType) -> None:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     warnings.warn(
-        f"{module.__file__} lists {', '.join(names[:_SHOWN])}{more} in {_LIST}, which regraft has "
-        "as well: its own are used, so give one that you have changed another name.",
+        f"{module.__file__} lists {join_names(names, _SHOWN)} in {_LIST}, which regraft has as "
+        "well: its own are used, so give one that you have changed another name.",
         stacklevel=2,
     )
 

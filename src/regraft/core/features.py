@@ -193,7 +193,7 @@ def warn_of_outliers(columns: Mapping[str, NDArray[np.floating[Any]]]) -> None:
 
 
 def _warn_of_copies(features: NDArray[np.floating[Any]]) -> None:
-    """Warn if rows repeat others that could hardly be alike by chance; of very many, none is."""
+    """Warn if rows repeat others that are hardly alike by chance; very many are not compared."""
     n = len(features)
     if n > _MOST_COMPARED:
         return

@@ -29,7 +29,8 @@ class TableError(ValueError):
 class Role:
     """A column that is no feature, named by an ``option``.
 
-    ``gap`` says what else can be done about a missing value, unless those are ``allowed``.
+    ``gap`` says what else can be done about a missing value, unless those are ``allowed``, and
+    ``by_option`` whether the column can be named.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Role:
     needed: bool = True
     gap: str = ""
     allowed: bool = False
+    by_option: bool = True
 
     def find(self, path: Path, columns: Sequence[str]) -> str | None:
         """Return the column's name if the file has it; raise ``TableError`` if it must."""
@@ -46,9 +48,12 @@ class Role:
             return None
         alike = find_alike(self.name, columns)
         guess = f"did you mean {alike!r}? It has" if alike else "it has"
+        remedy = f"name the right one with --{self.option}"
+        if not self.by_option:
+            remedy = f"write a {self.option} for each row, in a column called {self.name}"
         raise TableError(
-            f"{path} has no {self.option} column {self.name!r} ({guess} {quoted(columns)}): name "
-            f"the right one with --{self.option}."
+            f"{path} has no {self.option} column {self.name!r} ({guess} {quoted(columns)}): "
+            f"{remedy}."
         )
 
     def values(self, path: Path, cells: list[Any]) -> list[Any] | None:

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def _find_array(arrays: Any, role: Role) -> str:
 
 def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     name = _find_array(arrays, role)
-    if Role(name, role.option, role.needed).find(path, arrays.files) is None:
+    if replace(role, name=name).find(path, arrays.files) is None:
         return None
     values = _npz_array(path, arrays, name)
     if values.ndim != 1:

@@ -65,6 +65,7 @@ def read_table(
     need_domain: bool = True,
     need_id: bool = False,
     label_gaps: bool = False,
+    by_option: bool = True,
     choice: ColumnChoice | None = None,
 ) -> FeatureTable:
     """Read a table with named columns, a .npz file, or a bank, whose features stay on disk.
@@ -73,13 +74,14 @@ def read_table(
     must have all but ``id``, unless labels or domains are not needed. A .npz file holds the
     features as one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it
     numbers in an array ``domains``; a bank has no groups. With ``label_gaps``, rows may have no
-    label, but None, NaN or an empty text. Problems of the columns of a ``choice`` are told together
+    label, but None, NaN or an empty text. Errors name options unless there are none (``by_option``
+    is False). Problems of the columns of a ``choice`` are told together
     with others. Raises ``TableError`` with one message.
     """
     path = Path(path)
     roles = [
-        Role(label, "label", need_label, allowed=label_gaps),
-        Role(domain, "domain", need_domain),
+        Role(label, "label", need_label, allowed=label_gaps, by_option=by_option),
+        Role(domain, "domain", need_domain, by_option=by_option),
     ]
     if group is not None:
         roles.append(Role(group, "group", gap=", or leave out --group"))

@@ -170,7 +170,8 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
     known = find_known(reference, target.features)
     check_new(model, reference, known)
     warn_of_known(reference, known, len(target.features))
-    if n and 2 * count_known(reference, find_known(reference, target.features[:n]), n) > n:
+    known_labelled = find_known(reference, target.features[:n]) if known.any() else known
+    if 2 * count_known(reference, known_labelled, n) > n:
         raise ValueError(
             "most of the labelled rows are rows that the model was fitted on, on which it looks "
             "better than it is: label rows that are new to it."

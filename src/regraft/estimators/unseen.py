@@ -43,28 +43,22 @@ def remembers(head: SoftmaxHead, mean: NDArray[Any], some: NDArray[Any]) -> bool
 
 
 def warn_if_seen(predictor: object, X: Any, sample_domain: Any) -> None:
-    """Warn if a predictor is a head that was fitted on just these rows.
+    """Warn if a predictor is a head that was fitted on these rows, or on some of them.
 
     Of adapted heads, :func:`judge_unseen` warns.
     """
     if not isinstance(predictor, SoftmaxHead) or isinstance(predictor, AdaptedClassifier):
         return
     rows = np.asarray(X)
-    if not has_seen(predictor, rows, np.asarray(sample_domain)):
-        _warn_of_part(predictor, rows)
-    else:
+    reference = getattr(predictor, "reference_", None)  # which heads of the latent family have
+    if has_seen(predictor, rows, np.asarray(sample_domain)):
         warnings.warn(
             "the model was fitted on these very rows, where it looks better than it is: its "
             "certificate measures it on rows held out; audit other rows.",
             stacklevel=4,
         )
-
-
-def _warn_of_part(head: SoftmaxHead, X: NDArray[Any]) -> None:
-    """Warn if some of the rows are likely to be among those that the head was fitted on."""
-    reference = getattr(head, "reference_", None)  # which heads of the latent family have
-    if reference is not None and not isinstance(head, AdaptedClassifier):
-        warn_of_known(reference, find_known(reference, X), len(X), "those to audit")
+    elif reference is not None:
+        warn_of_known(reference, find_known(reference, rows), len(rows), "those to audit")
 
 
 def judge_unseen(

@@ -22,7 +22,7 @@ from regraft.core.decompositions import svd
 from regraft.core.domains import Domains, check_domains, domain_slices
 from regraft.core.heads import SMALLEST_RIDGE
 from regraft.core.newton import minimax_newton
-from regraft.core.whitening import Whitening, fit_whitening
+from regraft.core.whitening import Whitening, chunks_of, fit_whitening
 from regraft.premises.factorization import Factorization, fix_gauge
 from regraft.premises.latent_likelihood import LatentLikelihood, Maps, Shift, log_maps
 
@@ -207,10 +207,13 @@ def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray
     """
     rng = np.random.default_rng(options.seed)
     K, k, r = len(model.slices), model.Z.shape[1], model.groups
-    signs = _skew(model.weight @ model.Z.to(model.weight).pow(3))
+    moments = sum(
+        model.weight[rows] @ model.Z[rows].to(model.weight).pow(3) for rows in chunks_of(model.Z)
+    )
+    signs = _tail_sign(torch.as_tensor(moments))
     pooled, direction = _source_heads(model)
     later = torch.arange(model.classes).to(direction)  # its entries of all classes sum to zero
-    direction = direction * _skew(signs @ direction.pow(3) @ later)
+    direction = direction * _tail_sign(signs @ direction.pow(3) @ later)
     spread = torch.linspace(
         -_START_SPREAD, _START_SPREAD, r, dtype=pooled.dtype, device=pooled.device
     )
@@ -223,7 +226,7 @@ def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray
         yield model.pack(fix_gauge(A).expand(K, -1, -1), fix_gauge(D))
 
 
-def _skew(third_moment: Tensor) -> Tensor:
+def _tail_sign(third_moment: Tensor) -> Tensor:
     """Return 1 or -1, by which the longer tail of an axis comes to be its positive one."""
     return torch.where(third_moment < 0, -1.0, 1.0).to(third_moment)
 

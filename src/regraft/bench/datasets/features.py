@@ -14,8 +14,7 @@ from torch import Tensor
 
 from regraft.bench.datasets.base import Dataset, Environment, data_folder
 from regraft.data.banks import is_bank, open_bank
-from regraft.data.columns import TableError
-from regraft.data.tables import FeatureTable, read_table, to_matrix
+from regraft.data.tables import read_table, to_matrix
 from regraft.support.digests import digest_file, digest_parts
 from regraft.support.plurals import count
 
@@ -61,7 +60,7 @@ class FeatureBank(Dataset):
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
-        table = _read(path)
+        table = read_table(path, by_option=False)
         # As they are: what is learnt about features is learnt from training rows, in prepare().
         X = to_matrix(table, table.features) if isinstance(table.X, Mapping) else table.X
         assert table.y is not None and table.domain is not None
@@ -142,18 +141,6 @@ class FeatureBank(Dataset):
             )
 
 
-def _read(path: Path) -> FeatureTable:
-    """Read the file; what it lacks is told without the options that other commands have."""
-    try:
-        return read_table(path)
-    except TableError as error:
-        message = str(error)
-    for role in ("label", "domain"):
-        option = f"name the right one with --{role}"
-        message = message.replace(option, f"write a {role} for each row, in a column called {role}")
-    raise TableError(message)
-
-
 def _check_finite(path: Path, X: NDArray[np.float32]) -> None:
     """Raise ``ValueError`` if there are numbers that do not count, where they are."""
     is_wrong = ~np.isfinite(X)
@@ -161,11 +148,10 @@ def _check_finite(path: Path, X: NDArray[np.float32]) -> None:
         return
     columns = np.flatnonzero(is_wrong.all(axis=0)) + 1
     if len(columns) == 0:
-        rows = count(int(is_wrong.any(axis=1).sum()), "rows")
-        remedy = "drop this row" if rows.startswith("1 ") else "drop these rows"
+        n = int(is_wrong.any(axis=1).sum())
         raise ValueError(
-            f"{path} holds features that are no finite numbers of 32 bits, in {rows} of {len(X)}: "
-            f"{remedy}."
+            f"{path} holds features that are no finite numbers of 32 bits, in {count(n, 'rows')} "
+            f"of {len(X)}: drop {'this row' if n == 1 else 'these rows'}."
         )
     others = f" and {len(columns) - 1} more" if len(columns) > 1 else ""
     raise ValueError(

@@ -51,7 +51,7 @@ class Players:
 def choose_players(family: GameFamily, device: str, games: int, numbers: int) -> Players:
     """Choose where to play so many games, those that are done included, on so many ``numbers``.
 
-    A GPU takes a tenth of a core's time for a game, and several processes that share it are no
+    A GPU takes far less time than a core for a game, and several processes that share it are no
     faster. The paper's own adversary takes many short steps, for which each core has its own game.
     """
     is_long = family == "free"  # a game takes half a minute

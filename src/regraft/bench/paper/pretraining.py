@@ -25,8 +25,12 @@ IMAGE_SIZE = 28
 _CLASSES = 2
 # What torch.optim.Adam takes by default.
 _ADAM: dict[str, Any] = {
-    **{"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0},
-    **{"fused": True, "amsgrad": False, "maximize": False},
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "eps": 1e-8,
+    "weight_decay": 0.0,
+    "amsgrad": False,
+    "maximize": False,
 }
 # Rows embedded at once: a processor is twice as fast when a layer's output fits its cache.
 _EMBED_ROWS_CPU, _EMBED_ROWS_GPU = 200, 2000
@@ -212,7 +216,7 @@ class _DigitTraining:
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            # An object torch.optim.Adam would take the same step, after a second of imports.
+            # An object torch.optim.Adam would take the same step, after long imports.
             adam(
                 self._parameters,
                 [p.grad for p in self._parameters if p.grad is not None],
@@ -222,6 +226,7 @@ class _DigitTraining:
                 state_steps=self._counts,
                 lr=self._preset.learning_rate,
                 **_ADAM,
+                fused=True,
                 capturable=loss.is_cuda,
             )
         if self._preset.average:

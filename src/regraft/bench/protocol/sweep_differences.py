@@ -100,21 +100,16 @@ def compare_sweeps(
             of_both = [list(each.selections[rule].get(dataset, {})) for each in both]
             for algorithm in dict.fromkeys(of_both[0] + of_both[1]):
                 for env, name in enumerate(names):
-                    cells = [_cell(each, rule, dataset, algorithm, env) for each in both]
-                    if cells != [None, None]:
-                        chosen = [
+                    one, other = (_cell(each, rule, dataset, algorithm, env) for each in both)
+                    if one is None and other is None:
+                        continue
+                    settings = _differences(
+                        *(
                             _chosen_args(each, cell, dataset, algorithm, env)
-                            for each, cell in zip(both, cells, strict=True)
-                        ]
-                        first_cell, second_cell = cells
-                        pairs.append(
-                            CellPair(
-                                *(rule, dataset, algorithm, name),
-                                first_cell,
-                                second_cell,
-                                _differences(*chosen),
-                            )
+                            for each, cell in zip(both, (one, other), strict=True)
                         )
+                    )
+                    pairs.append(CellPair(rule, dataset, algorithm, name, one, other, settings))
     return pairs
 
 

@@ -80,7 +80,7 @@ class Training:
         self._device = device
         self._counts: Tensor | None = None
         self._clock = StepClock(device)
-        self._recorded = self._saved = time.perf_counter()  # the last record, and checkpoint
+        self._written = self._saved = time.perf_counter()  # the last record, and checkpoint
 
     @property
     def is_finished(self) -> bool:
@@ -135,7 +135,7 @@ class Training:
             "epoch": self._data.epoch(step),
             **means,
             "step_time": self._clock.take() / steps,
-            "seconds": time.perf_counter() - self._recorded,
+            "seconds": time.perf_counter() - self._written,
             **shares[-1],
             **({"checkpoints": risks(shares, self.job.test_envs)} if on_the_way else {}),
             **self._algorithm.summary(),
@@ -157,7 +157,7 @@ class Training:
             self._folder.finish(model, description)
         else:
             self._save()
-        self._recorded = time.perf_counter()
+        self._written = time.perf_counter()
         return record
 
     def _save(self) -> None:
